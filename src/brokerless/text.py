@@ -55,6 +55,7 @@ _OPTION = re.compile(
     rf"(?P<value> (?=[^\s(&-])(?!(?:{_AFTER_OPTIONS})\b(?!-)))?"
 )
 """A command with what follows it, or an option with the space before its value."""
+_KEY_PAIR = re.compile(r"--key-pair (\S+)=FILE")
 _is_command = False
 
 
@@ -258,7 +259,9 @@ def named_for_commands() -> Generator[None]:
 
 def name_options(text: str) -> str:
     """Return a message with its options named for its reader."""
-    return text if _is_command or "--" not in text else _OPTION.sub(_parameter, text)
+    if _is_command or "--" not in text:
+        return text
+    return _OPTION.sub(_parameter, _KEY_PAIR.sub(r'key_pairs={"\1": "FILE"}', text))
 
 
 def _parameter(match: re.Match[str]) -> str:

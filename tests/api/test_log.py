@@ -445,6 +445,15 @@ def test_topics_and_partitions_are_logs() -> None:
         partition.topic("txn")
 
 
+def test_a_topic_has_the_lag_of_its_own_and_is_compared_by_itself() -> None:
+    log = brokerless.open("demo/data")
+    lag = brokerless.internals.state(log.topic("orders"), ["lag"])["lag"].to_pylist()
+    assert lag == brokerless.internals.state(log, ["lag"])["lag"].to_pylist() != []
+    assert brokerless.diff(log.topic("orders"), "demo/data", only=["records"]).is_same
+    with pytest.raises(UsageError, match="5 is no path and no log"):
+        brokerless.diff(log, 5)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("name", ["start_offset", "end_offset", "offset_for_timestamp", "explain"])
 def test_what_is_of_one_partition_is_refused_of_several(name: str) -> None:
     log = brokerless.open(broker_data("clean"))

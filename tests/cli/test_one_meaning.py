@@ -50,7 +50,12 @@ def test_an_option_has_one_kind_of_value_in_all_commands() -> None:
             )
     several = {option: values for option, values in found.items() if len(values) > 1}
     known = {"--offset": {"N", "N[:M]"}, "--kafka": {"VERSION", None}, "-f": {"FILE", "TEMPLATE"}}
-    assert several == {**known, "--offsets": {"FILE", None}, "--only": {"NAME", "PARTS"}}
+    assert several == {
+        **known,
+        "--offsets": {"FILE", None},
+        "--only": {"NAME", "PARTS"},
+        "--public-key": {"FILE", "ID=FILE"},
+    }
 
 
 class TestEraseByKey:

@@ -24,6 +24,7 @@ WITHOUT = {
     "internals": "reads Kafka's own topics, which are never tiered",
     "compact": "a topic that is compacted cannot be tiered",
     "rebuild": "takes --from-bucket: brokers will read the bucket, and not what is made of it",
+    "keys": "changes keys of a backup, which is no log of brokers",
     "erase": "what it writes takes the place of a log; records in the bucket would stay",
 }
 """Commands that read logs, and take no ``--remote``."""

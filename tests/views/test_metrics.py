@@ -65,7 +65,7 @@ def test_findings_are_of_the_partition_whose_file_they_name() -> None:
 def test_findings_in_a_bucket_are_of_the_partition_of_the_segment() -> None:
     bucket = resolve(Location("demo/bucket"))
     for run in (begin_run(bucket.partitions, 0), demo()):
-        segment = next(each for each in bucket.paths if each.topic == "many_parts").segments[0].log.path
+        segment = next(each for each in bucket.partitions if each.topic == "many_parts").segments[0].log.path
         run.add(finding(segment))
         topic, segment_id = "many_parts-I2Q7UjIJRdieiGjVyg1m7w", "aazvmO5pRNOKq6sQJFMIHQ"
         run.add(finding(f"demo/bucket/{topic}/2/{0:020}-{segment_id}.log"))

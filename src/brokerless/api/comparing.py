@@ -120,6 +120,9 @@ def diff(
         raise UsageError("give offset_map or offset_syncs, not both")
     settings = _settings(allow, limit, show_keys=show_keys, quick=quick, max_batch_bytes=max_batch_bytes)
     sides = [_side(each) for each in (left, right)]
+    narrowed = [each for side in (left, right) for each in _listed(side) if isinstance(each, Log) and each.name]
+    if topics is None and any(each.topic_partition is None for each in narrowed):
+        topics = sorted({one.topic or "" for each in narrowed for one in each.paths})
     there = [one for each in sides for one in each.partitions]
     named = {each.path for each in select_topics(there, topics)}
     paths = {each.path for side in sides for each in side.directories}
@@ -241,11 +244,19 @@ def _compare(
     return found
 
 
+def _listed(compared: Compared) -> list[Any]:
+    several: Any = compared  # or whatever somebody passed
+    if isinstance(several, str | os.PathLike | Log):
+        return [several]
+    if not isinstance(several, Iterable):
+        raise UsageError(f"{several!r} is no path and no log, and no list of these")
+    return list(several)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
 def _side(compared: Compared) -> Side:
     from brokerless.jobs.diff.pairs import Side
 
-    is_one = isinstance(compared, str | os.PathLike | Log)
-    several: list[Any] = [compared] if is_one else list(compared)  # pyright: ignore[reportArgumentType]
+    several = _listed(compared)
     if not several:
         raise UsageError("give at least one path for each side")
     directories: list[LogDirectory] = []

@@ -49,7 +49,7 @@ from brokerless.internals.remote.segment_metadata import read_remote_metadata, s
 from brokerless.internals.schemas import HISTORY, LAG, STATE
 from brokerless.internals.transactional_ids import transactional_id_rows
 from brokerless.log import names
-from brokerless.log.directory import PartitionPath
+from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.storage.paths import directory_name, parent_directory
 from brokerless.progress import Report
 
@@ -84,6 +84,9 @@ class HasPaths(Protocol):
 
     @property
     def paths(self) -> Sequence[PartitionPath]: ...
+
+    @property
+    def directory(self) -> LogDirectory: ...
 
 
 def _paths_of(logs: HasPaths | Iterable[HasPaths | PartitionPath]) -> list[PartitionPath]:
@@ -120,7 +123,9 @@ def state(
     rows = state_rows(partitions, tables, report, max_batch_bytes=max_batch_bytes, given=topics)
     found = {name: _table(of_table, STATE[name]) for name, of_table in rows.items()}
     if LAG_TABLE in tables:
-        found[LAG_TABLE] = _table(lag_state_rows(partitions, partitions, report, max_batch_bytes), LAG)
+        directory: LogDirectory | None = getattr(logs, "directory", None)
+        others = partitions if directory is None else directory.partitions
+        found[LAG_TABLE] = _table(lag_state_rows(partitions, others, report, max_batch_bytes), LAG)
     return found
 
 

@@ -21,7 +21,6 @@ from brokerless.kafka_names import Isolation
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import ReplacedError, open_listed, with_current_listing
 from brokerless.log.offset_gaps import check_end, check_head
-from brokerless.log.partition import offset_for_time
 from brokerless.log.ranges import EVERYTHING, Range, from_log_start
 from brokerless.log.seek import end_offset, log_start_after_end
 from brokerless.log.storage.paths import is_remote
@@ -168,6 +167,8 @@ def _range(partition: PartitionPath, options: Options) -> Range | None:
         first = max(first or 0, log.start_offset or 0)
     last: int | None = None
     if (timestamp := timestamp_of(end, partition)) is not None:
+        from brokerless.log.partition import offset_for_time
+
         last = offset_for_time(partition, timestamp, isolation_of(options), options.max_batch_bytes)
     elif end.offsets is not None:
         last = end.offsets[name_of(partition)]
@@ -182,6 +183,8 @@ def timestamp_of(limit: Limit, partition: PartitionPath) -> int | None:
 
 def first_since(partition: PartitionPath, timestamp: int, options: Options) -> int | None:
     """The first offset at or after the starting timestamp (ms); None where there is none and the user accepts that."""
+    from brokerless.log.partition import offset_for_time
+
     first = offset_for_time(partition, timestamp, isolation_of(options), options.max_batch_bytes)
     if first is None and not options.latest_without_match:
         raise UsageError(

@@ -78,8 +78,7 @@ def test_without_a_key_there_is_nothing_to_read(place: Path, keys: tuple[Files, 
 
 def rows_of_intact(log: Any) -> dict[str, Any]:
     return {
-        each.name: each.records(["offset"], on_damage=lambda _: None).read_all().to_pylist()
-        for each in log.partitions
+        each.name: each.records(["offset"], on_damage=lambda _: None).read_all().to_pylist() for each in log.partitions
     }
 
 
@@ -224,3 +223,34 @@ def test_files_that_are_none_are_unreadable(data: bytes, place: Path, keys: tupl
     opened = brokerless.open(place, key_pairs=private)
     assert rows_of(opened, ["users"]) == rows_of(DEMO, ["users"])
     assert brokerless.Backup(place).check("all").findings
+
+
+def test_a_key_pair_has_one_name_and_a_name_one_key(place: Path, keys: tuple[Files, Files]) -> None:
+    private, public = keys
+    with pytest.raises(UsageError, match="key pairs a and b have the same key"):
+        brokerless.backup(DEMO, place, public_keys={"a": public["ops"], "b": public["ops"]})
+    backup(DEMO, place, keys[1])
+    backups, own = brokerless.Backup(place), only(private, "ops")
+    with pytest.raises(UsageError, match="there is a key pair safe already"):
+        backups.keys(add={"safe": public["new"]}, key_pairs=own)
+    with pytest.raises(UsageError, match="there is no key pair nobody; there are ops, safe"):
+        backups.keys(remove=["nobody"])
+    with pytest.raises(UsageError, match="one key pair would be left"):
+        backups.keys(remove=["safe"])
+
+
+@pytest.mark.parametrize("data", [b"{", None], ids=["damaged", "gone"])
+def test_data_keys_are_checked(data: bytes | None, place: Path, keys: tuple[Files, Files]) -> None:
+    backup(DEMO, place, keys[1])
+    (file,) = (place / ".brokerless" / "keys").iterdir()
+    file.unlink() if data is None else file.write_bytes(data)
+    (finding,) = brokerless.Backup(place).check().findings
+    assert finding.file == str(file)
+
+
+def test_what_no_key_reads_is_no_difference(place: Path, keys: tuple[Files, Files]) -> None:
+    backup(DEMO, place, keys[1])
+    found: list[brokerless.Finding] = []
+    result = brokerless.diff(DEMO, place, on_damage=found.append)
+    assert result.state == () or not list(result.state or ())
+    assert {each.kind for each in found} == {"remote-key-missing"}

@@ -67,14 +67,17 @@ def test_a_store_that_refuses_objects_is_one_sentence_and_the_next_run_completes
 
 def test_an_encrypted_backup_is_read_with_its_key_and_pruned(s3: S3, tmp_path: Path) -> None:
     place, options = s3.url("backup/encrypted"), {"storage_options": s3.storage_options}
-    private, public = key_files(tmp_path, "ops", "safe")
+    private, public = key_files(tmp_path, "ops", "safe", "new")
     disk = earlier(tmp_path / "earlier", 3)
     for each in (disk, DEMO):
-        assert brokerless.backup(each, place, public_keys=public, **options).is_complete
+        assert brokerless.backup(
+            each, place, public_keys={each: public[each] for each in ("ops", "safe")}, **options
+        ).is_complete
     backup = brokerless.Backup(place, **options)
     assert len(backup.forget(keep_last=1, apply=True).forgotten) == 1
     assert not backup.prune(apply=True).objects
     assert not backup.check("all").findings
     opened = brokerless.open(place, key_pairs={"safe": private["safe"]}, **options)
     assert rows_of(opened) == rows_of(DEMO)
-    assert [sorted(each.data_keys) for each in backup.keys(remove=["safe"])] == [["ops"]] * 2
+    changed = backup.keys(add={"new": public["new"]}, remove=["safe"], key_pairs={"safe": private["safe"]})
+    assert [sorted(each.data_keys) for each in changed] == [["new", "ops"]] * 2

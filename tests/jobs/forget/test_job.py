@@ -161,6 +161,28 @@ def test_what_a_store_holds_is_named(place: Path, monkeypatch: pytest.MonkeyPatc
     assert {each.kind for each in found} == {"object-not-removed"}
 
 
+@pytest.mark.parametrize("data", [b"", None], ids=["empty", "gone"])
+def test_what_cannot_be_read_fills_no_place_and_stays(data: bytes | None, place: Path) -> None:
+    first, *_ = [brokerless.backup(REPLICAS[2], place, name=name).snapshot.id for name in ("one", "two", "three")]
+    last = max((place / ".brokerless" / "snapshots").glob("*.parquet"))
+    last.unlink() if data is None else last.write_bytes(data)
+    result = brokerless.Backup(place).forget(keep_last=1, apply=True)
+    assert result.forgotten == (first,)
+    assert len(result.findings) == 1
+    assert rows_of(f"{place}@two") == rows_of(REPLICAS[2])
+
+
+def test_what_a_killed_run_was_writing_goes(place: Path) -> None:
+    brokerless.backup(REPLICAS[2], place)
+    object_ = next(place.rglob("*.rsm-manifest"))
+    segment_id = object_.name[21:].partition(".")[0]
+    other = object_.with_name(f"{object_.name.replace(segment_id, segment_id[::-1])}.tmp")
+    other.write_bytes(b"half")
+    assert prune(Location(str(place)), grace_ms=0, apply=True, now=NOW * 2).objects == 1
+    assert not other.exists()
+    assert not brokerless.Backup(place).check("all").findings
+
+
 @pytest.mark.xdist_group("s3")
 def test_the_same_in_an_object_store(s3: S3, tmp_path: Path) -> None:
     where, options = s3.url("backup/forgotten"), {"storage_options": s3.storage_options}

@@ -16,7 +16,7 @@ from brokerless.log.storage.object_store import new_object
 from brokerless.log.tiered.decryption import DecryptionError, data_key_id, unwrap
 from brokerless.log.tiered.detection import backup_at
 from brokerless.log.tiered.manifest import Encryption
-from brokerless.log.tiered.writing.encryption import DataKey, PublicKey, wrap
+from brokerless.log.tiered.writing.encryption import DataKey, PublicKey, refuse_same_keys, wrap
 from brokerless.values import to_json
 
 
@@ -37,14 +37,23 @@ def change_keys(
     """Lists the data keys of a backup's runs, after each was encrypted for ``add`` as well, and ``remove`` was taken
     out. ``private_keys`` (PEM): by the names of their key pairs, one of which reads each run.
 
-    Raises :class:`UsageError` for what is no encrypted backup, a name that is there, and the removal of a key pair that
-    manifests name; UnreadableError where no private key reads a run; UnwritableError.
+    Raises :class:`UsageError` for what is no encrypted backup, a name that is there already or is not, and the removal
+    of a key pair that manifests name, or of the last but one; UnreadableError where no private key reads a run;
+    UnwritableError.
     """
     place, _ = backup_at(location)
     config = place.config()
     if config is None or not config.is_encrypted:
         raise UsageError(f"{place.location}: this backup is not encrypted")
     runs = place.run_keys()
+    for name in (each.key_id for each in add if all(each.key_id in run.data_keys for run in runs)):
+        raise UsageError(
+            f"--add: there is a key pair {name} already, perhaps with another key; give this one another name"
+        )
+    for name in (each for each in remove if not any(each in run.data_keys for run in runs)):
+        there = ", ".join(sorted({each for run in runs for each in run.data_keys}))
+        raise UsageError(f"--remove: there is no key pair {name}; there are {there}")
+    refuse_same_keys(add)
     changed = [_changed(place, each, add, remove, keys=private_keys or {}) for each in runs]
     for before, after in zip(runs, changed, strict=True):
         if before != after:
@@ -60,10 +69,11 @@ def _changed(
         text = "the manifests of its segments have the data key for it; whoever has the private key reads them"
         raise UsageError(f"--remove: {run.key_pair} is the first key pair of run {run.run}: {text}")
     found = {name: key for name, key in run.data_keys.items() if name not in remove}
-    missing = [each for each in add if each.key_id not in found]
-    if missing:
+    if add:  # a call that was cut short has added it to some runs
         data_key = _data_key(place, run, keys)
-        found |= {each.key_id: base64.b64encode(wrap(data_key, each)).decode() for each in missing}
+        found |= {each.key_id: base64.b64encode(wrap(data_key, each)).decode() for each in add}
+    if len(found) < min(2, len(run.data_keys)):
+        raise UsageError("--remove: one key pair would be left, without which nothing is read; add another one first")
     return structs.replace(run, data_keys=found)
 
 

@@ -101,6 +101,7 @@ def check_backup(
             wrong |= {segment} if found else set()
     files = {each.stored_sha256: each for snapshot, _ in known for each in snapshot.files}
     findings += _check_files(place, list(files.values()), is_read=read is not None)
+    findings += _check_keys(place, [snapshot for snapshot, _ in known if snapshot.key_pairs])
     if read is not None:
         tasks = [
             _ReadTask(directories[each], tuple(one for one in own if one not in wrong))
@@ -140,6 +141,22 @@ def _check_files(place: BackupPlace, files: Sequence[SnapshotFile], *, is_read: 
             data = place.file(each.stored_sha256).read(max(each.stored_size_in_bytes, 1))
             if hashlib.sha256(data).hexdigest() != each.stored_sha256:
                 yield file_differs(path, each.name)
+
+
+def _check_keys(place: BackupPlace, snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
+    """The data key of each run is there, for all key pairs but the first, which segments have it for themselves."""
+
+    def load(at: int) -> Finding | None:
+        file = place.keys_file(snapshots[at].id)
+        if not file.exists():
+            return object_missing(file.path, 0, f"the data key of snapshot {snapshots[at].id} is missing")
+        try:
+            place.keys_of(snapshots[at].id)
+        except UnreadableError as error:
+            return error.finding(file.path)
+        return None
+
+    yield from (each for each in side_by_side(load, range(len(snapshots)), place.location.is_remote) if each)
 
 
 def _read_all(tasks: Sequence[_ReadTask], done: Done, processes: int | None) -> list[Finding]:

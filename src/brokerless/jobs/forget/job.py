@@ -12,8 +12,10 @@ from brokerless.jobs.check.snapshots import load_snapshots
 from brokerless.jobs.forget.rules import Decision, KeepRules, decide
 from brokerless.log.snapshots.names import SnapshotName
 from brokerless.log.snapshots.place import BackupPlace
+from brokerless.log.snapshots.snapshot import Snapshot
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.object_store import new_object, remove_object
+from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered.detection import backup_at
 from brokerless.text import short_html, short_repr
 
@@ -52,14 +54,12 @@ def forget(location: Location, rules: KeepRules | None, *, apply: bool = False, 
         assert chosen is not None
         result = _of_one(place, chosen, apply)
     else:
-        snapshots, unread = load_snapshots(place.location)
+        snapshots, unread = _readable_snapshots(place)
         at = clock.now() if now is None else now
         decisions, findings = decide(snapshots, _stored_times(place), rules, now=at, path=place.location.path)
-        known = {finding.file for finding in unread}
         result = ForgetResult(
             place.location.path, tuple(decisions), None, findings=(*unread, *findings), is_applied=apply
         )
-        decisions = [each for each in decisions if place.segments_file(_name(each)).path not in known]
     if apply:
         names = {each.id: each for each in place.names()}
         for each in result.forgotten:
@@ -67,8 +67,22 @@ def forget(location: Location, rules: KeepRules | None, *, apply: bool = False, 
     return result
 
 
-def _name(decision: Decision) -> SnapshotName:
-    return SnapshotName(decision.snapshot.created, decision.snapshot.id)
+def _readable_snapshots(place: BackupPlace) -> tuple[list[Snapshot], list[Finding]]:
+    """Those whose lists of segments can be read as well: others fill no place of a rule, and stay."""
+    snapshots, findings = load_snapshots(place.location)
+    told = {each.file for each in findings}
+
+    def load(at: int) -> UnreadableError | None:
+        name = SnapshotName(snapshots[at].created, snapshots[at].id)
+        try:
+            place.segments(name, snapshots[at])
+        except UnreadableError as error:
+            return error
+        return None
+
+    errors = list(side_by_side(load, range(len(snapshots)), place.location.is_remote))
+    findings += [each.finding(each.path) for each in errors if each is not None and each.path not in told]
+    return [each for each, error in zip(snapshots, errors, strict=True) if error is None], findings
 
 
 def _of_one(place: BackupPlace, name: SnapshotName, apply: bool) -> ForgetResult:

@@ -15,11 +15,12 @@ from brokerless.errors import UnreadableError, UnwritableError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.log.snapshots.names import SnapshotName, parse_stem
 from brokerless.log.snapshots.place import BackupPlace
+from brokerless.log.storage.atomic import SUFFIX
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.object_store import put_object, remove_object
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered.detection import backup_at
-from brokerless.log.tiered.object_names import parse_object_name
+from brokerless.log.tiered.object_names import ObjectName, parse_object_name
 from brokerless.text import short_html, short_repr
 
 GRACE_MS = 48 * 3_600_000
@@ -126,7 +127,7 @@ def _unnamed(place: BackupPlace, named: _Named, before: int) -> Iterator[tuple[D
 
 
 def _is_named(entry: DirectoryEntry, named: _Named) -> bool:
-    if (own := parse_object_name(entry.name)) is not None:
+    if (own := _object_name(entry)) is not None:
         return own.segment_id in named.segments
     stem = parse_stem(entry.name.rpartition(".")[0])
     above = entry.location.parent
@@ -150,7 +151,12 @@ def _segments(place: BackupPlace) -> Iterator[DirectoryEntry]:
     inner = side_by_side(lambda topic: topic.entries(), topics, remote)
     partitions = [each.location for entries in inner for each in entries if each.is_directory]
     for entries in side_by_side(lambda each: each.entries(), partitions, remote):
-        yield from (each for each in entries if parse_object_name(each.name) is not None)
+        yield from (each for each in entries if _object_name(each) is not None)
+
+
+def _object_name(entry: DirectoryEntry) -> ObjectName | None:
+    """The name of a segment's object, or of one that a run was writing when it was killed."""
+    return parse_object_name(entry.name.removesuffix(SUFFIX))
 
 
 def _remove(entries: Sequence[DirectoryEntry], remote: bool) -> list[Finding]:

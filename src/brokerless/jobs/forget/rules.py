@@ -22,7 +22,7 @@ _PERIODS = {"hourly": "%Y%m%d%H", "daily": "%Y%m%d", "weekly": "%G%V", "monthly"
 @dataclass(frozen=True, slots=True)
 class KeepRules:
     """``last``: so many stay; ``hourly`` and the others: the newest of so many hours, days, weeks, months, years (UTC)
-    that have one; ``within_ms``: all that are not older."""
+    that have one; ``within_ms``: all that are not older, those that are not complete as well."""
 
     last: int = 0
     hourly: int = 0
@@ -63,8 +63,10 @@ def decide(
     for group in groups.values():
         counted = list(_counted(group, path, findings.append))
         for time in (lambda each: each.created, lambda each: stored.get(each.id, each.created)):
-            for snapshot, reason in _kept(counted, rules, time, now):
+            for snapshot, reason in _kept(counted, rules, time):
                 reasons[snapshot.id].append(reason)
+            for snapshot in group if rules.within_ms else ():
+                reasons[snapshot.id] += ["within"] * (time(snapshot) >= now - rules.within_ms)
         newest = counted[-1].created if counted else -1
         for each in group:
             if each not in counted and each.created > newest:
@@ -90,11 +92,10 @@ def _counted(group: Sequence[Snapshot], path: str, report: Callable[[Finding], o
 
 
 def _kept(
-    counted: Sequence[Snapshot], rules: KeepRules, time: Callable[[Snapshot], int], now: int
+    counted: Sequence[Snapshot], rules: KeepRules, time: Callable[[Snapshot], int]
 ) -> Iterator[tuple[Snapshot, str]]:
     newest_first = sorted(counted, key=lambda each: (time(each), each.created), reverse=True)
     yield from ((each, "last") for each in newest_first[: max(rules.last, 1)])
-    yield from ((each, "within") for each in newest_first if time(each) >= now - rules.within_ms and rules.within_ms)
     for name, pattern in _PERIODS.items():
         periods: dict[str, Snapshot] = {}
         for each in newest_first:

@@ -80,10 +80,13 @@ class BackupPlace:
         entries = directory.entries() if directory.is_directory() else []
         files = [each.location for each in entries if each.name.endswith(".json")]
 
-        def load(file: Location) -> RunKeys:
-            return parse_run_keys(file, file.read(_SMALL))
+        runs = [each.name.removesuffix(".json") for each in files]
+        return list(side_by_side(self.keys_of, runs, self.location.is_remote))
 
-        return list(side_by_side(load, files, self.location.is_remote))
+    def keys_of(self, run: str) -> RunKeys:
+        """The data key of a run, encrypted. Raises :class:`UnreadableError`."""
+        file = self.keys_file(run)
+        return parse_run_keys(file, file.read(_SMALL))
 
     def config(self) -> BackupConfig | None:
         """None where there is no backup. Raises :class:`UnreadableError` for one of a later version."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from brokerless.findings import Finding
 from brokerless.internals.metadata.cluster import RESOURCE_TYPES, Cluster, ResourceType, cluster_rows, read_cluster
 from brokerless.jobs.diff.pairs import Side, replicas_of
 from brokerless.log import names
@@ -56,10 +57,17 @@ class _StateValue:
 
 
 def cluster_of(side: Side, report: Report) -> Cluster | None:
-    """Return the metadata on the disks of a side, by the replica that counts; None where there is none."""
+    """Return the metadata on the disks of a side, by the replica that counts; None where there is none, or not all of
+    it can be read: what is missing of it is no difference."""
     found = replicas_of(side, (names.CLUSTER_METADATA,))
     partition = found.get((names.CLUSTER_METADATA, 0))
-    return None if partition is None else read_cluster(partition, report)
+    if partition is None:
+        return None
+    findings: list[Finding] = []
+    cluster = read_cluster(partition, findings.append)
+    for each in findings:
+        report(each)
+    return None if any(each.severity == "error" for each in findings) else cluster
 
 
 def compare_clusters(

@@ -44,7 +44,18 @@ def load_public_keys(files: Mapping[str, str | os.PathLike[str]]) -> tuple[Publi
     :class:`UnreadableError` for a file that is not there."""
     if not isinstance(files, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UsageError("public_keys: give files by the names of their key pairs, such as {'ops': 'ops.public.pem'}")
-    return tuple(_load(name, file) for name, file in files.items())
+    found = tuple(_load(name, file) for name, file in files.items())
+    refuse_same_keys(found)
+    return found
+
+
+def refuse_same_keys(keys: Sequence[PublicKey]) -> None:
+    """Raise :class:`UsageError` for one key by two names: whoever loses its private key has lost both."""
+    seen: dict[tuple[int, int], str] = {}
+    for each in keys:
+        first = seen.setdefault(_numbers(each.pem), each.key_id)
+        if first != each.key_id:
+            raise UsageError(f"key pairs {first} and {each.key_id} have the same key; give two keys")
 
 
 def _load(name: str, file: object) -> PublicKey:

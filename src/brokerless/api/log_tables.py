@@ -70,7 +70,7 @@ class LogTables:
 
     @property
     def path(self) -> str:
-        """The path that was opened; of one partition, where that is."""
+        # What was opened, or where one partition is. Without a docstring, as "path" in others would lead here.
         return self.directory.path if self._one is None else self._one.path
 
     @property

@@ -117,3 +117,8 @@ def test_the_command_names_replicas_and_what_was_left_out(run: Run, tmp_path: Pa
     assert result.exit_code == 0
     assert "1 partition with one replica on these disks: nothing to compare" in result.err
     assert "5 partitions left for the next runs by --budget" in result.err
+
+
+def test_a_disk_is_given_once() -> None:
+    with pytest.raises(brokerless.UsageError, match=r"broker-1/.* is given twice"):
+        brokerless.diff_replicas(["demo/replicas/broker-1", "demo/replicas/broker-1"])

@@ -172,6 +172,12 @@ def test_what_cannot_be_read_fills_no_place_and_stays(data: bytes | None, place:
     assert rows_of(f"{place}@two") == rows_of(REPLICAS[2])
 
 
+def test_hours_of_grace_are_no_fewer_than_none(place: Path) -> None:
+    brokerless.backup(REPLICAS[2], place)
+    with pytest.raises(brokerless.UsageError, match="grace: this is a number of hours from 0 on"):
+        brokerless.Backup(place).prune(grace=-1)
+
+
 def test_what_a_killed_run_was_writing_goes(place: Path) -> None:
     brokerless.backup(REPLICAS[2], place)
     object_ = next(place.rglob("*.rsm-manifest"))

@@ -20,6 +20,7 @@ from brokerless.jobs.verify.turn import StateFile, begin_state
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.directory import PartitionPath
+from brokerless.log.storage.paths import full_path
 from brokerless.text import count_of
 from brokerless.values import Int64, Value
 
@@ -77,6 +78,9 @@ def begin_scrub(partitions: Sequence[PartitionPath], budget: int | None, path: s
     :class:`UnreadableError` for a state that is none, and :class:`UnwritableError`.
     """
     replicas: dict[Name, list[PartitionPath]] = {}
+    paths = [full_path(each.path) for each in partitions]
+    for each in (path for path in paths if paths.count(path) > 1):
+        raise UsageError(f"{each} is given twice; give each disk once")
     for each in partitions:
         if each.topic is not None and each.topic != names.CLUSTER_METADATA:
             replicas.setdefault((each.topic, each.partition or 0), []).append(each)

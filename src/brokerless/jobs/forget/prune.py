@@ -63,6 +63,8 @@ def prune(location: Location, *, grace_ms: int = GRACE_MS, apply: bool = False, 
     place, chosen = backup_at(location)
     if chosen is not None:
         raise UsageError(f"{location}: give a backup, and not one of its snapshots")
+    if grace_ms < 0:
+        raise UsageError("--grace: this is a number of hours from 0 on")
     at = now if now is not None else _store_time(place) if apply else clock.now()
     before = at - grace_ms
     found = list(_unnamed(place, _named(place, before), before))
@@ -100,7 +102,10 @@ def _named(place: BackupPlace, before: int) -> _Named:
             snapshot = at.snapshot(name)
             segments |= {each.segment_id for each in at.segments(name, snapshot)}
         except UnreadableError as error:
-            text = f"{error.reason}; nothing is removed, as nobody knows what this snapshot names"
+            text = (
+                "nothing is removed, as nobody knows what this snapshot names; run again if it was forgotten meanwhile"
+            )
+            text = f"{error.reason}; {text}"
             raise UnreadableError(error.path, text, error.kind) from error
         files |= {each.stored_sha256 for each in snapshot.files}
     return _Named(frozenset(names), frozenset(segments), frozenset(files))

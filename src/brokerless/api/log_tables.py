@@ -20,7 +20,7 @@ from brokerless.kafka_names import Isolation, TopicPartition
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.progress import Done, Report, ignore
 from brokerless.schemas import SEGMENTS, TRANSACTIONS
-from brokerless.tables.partition_tables import read_batches, read_transactions, segment_rows
+from brokerless.tables.partition_tables import offset_for_time, read_batches, read_transactions, segment_rows
 
 if TYPE_CHECKING:
     from brokerless.dataset.table_dataset import TableDataset
@@ -142,8 +142,6 @@ class LogTables:
         >>> brokerless.open("demo/data").partition("orders", 0).offset_for_timestamp("2026-11-01")
         0
         """
-        from brokerless.log.partition import offset_for_time
-
         at = milliseconds(timestamp)
         assert at is not None
         return offset_for_time(self._only("offset_for_timestamp"), at, isolation, max_batch_bytes)

@@ -20,7 +20,6 @@ from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder, load_decoding_kernels
-from brokerless.kafka_names import Isolation
 from brokerless.log import segment
 from brokerless.log.directory import PartitionPath
 from brokerless.log.index.header_times import PASSED_OVER, HeaderTimes
@@ -37,7 +36,7 @@ from brokerless.log.positions import highest_before, position_of_offset
 from brokerless.log.producer.recorded_aborts import RecordedAborts
 from brokerless.log.producer.transactions import Transactions, find_transactions
 from brokerless.log.ranges import EVERYTHING, Range, Span, is_past, reaches_end
-from brokerless.log.seek import offset_for_timestamp, position_of_timestamp
+from brokerless.log.seek import position_of_timestamp
 from brokerless.log.segment import Chunk, all_decoded, check_checksums, scan, within_log
 from brokerless.log.storage.files import File, LocalFile
 from brokerless.log.storage.read_ahead import SPACE, ReadAhead, Window
@@ -431,18 +430,3 @@ def transactions_of(
     transactions = find_transactions(chunks(), report, indexes)
     transactions.end_offset = end_offset
     return transactions
-
-
-def offset_for_time(
-    partition: PartitionPath, timestamp: int, isolation: Isolation, max_batch_bytes: int | None = None
-) -> int | None:
-    """Return the offset of a partition's first record whose timestamp (ms) is at least this; None if there is none.
-
-    As ``KafkaConsumer.offsetsForTimes``: from the log start offset on, and with ``read_committed`` only before the last
-    stable offset (``Partition.fetchOffsetForTimestamp``, 4.1.1).
-    """
-    found = offset_for_timestamp(partition, timestamp, max_batch_bytes)
-    if found is None or isolation == "read_uncommitted":
-        return None if found is None else found[0]
-    stable = transactions_of(partition).last_stable_offset
-    return found[0] if stable is None or found[0] < stable else None

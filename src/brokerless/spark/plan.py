@@ -29,6 +29,7 @@ from brokerless.progress import Report
 from brokerless.spark.discovery import check_named, find_partitions, is_unknown, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Limit, Options
 from brokerless.spark.split import ReadTask, Split, cut, split_bytes, task_rounds
+from brokerless.tables.partition_tables import offset_for_time
 
 if TYPE_CHECKING:
     from brokerless.log.producer.transactions import Transactions
@@ -167,8 +168,6 @@ def _range(partition: PartitionPath, options: Options) -> Range | None:
         first = max(first or 0, log.start_offset or 0)
     last: int | None = None
     if (timestamp := timestamp_of(end, partition)) is not None:
-        from brokerless.log.partition import offset_for_time
-
         last = offset_for_time(partition, timestamp, isolation_of(options), options.max_batch_bytes)
     elif end.offsets is not None:
         last = end.offsets[name_of(partition)]
@@ -183,8 +182,6 @@ def timestamp_of(limit: Limit, partition: PartitionPath) -> int | None:
 
 def first_since(partition: PartitionPath, timestamp: int, options: Options) -> int | None:
     """The first offset at or after the starting timestamp (ms); None where there is none and the user accepts that."""
-    from brokerless.log.partition import offset_for_time
-
     first = offset_for_time(partition, timestamp, isolation_of(options), options.max_batch_bytes)
     if first is None and not options.latest_without_match:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Reads the tables of partitions: records, batches, segments and transactions."""
+"""Reads the tables of partitions: records, batches, segments and transactions; and finds the offset of a time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from brokerless.errors import UnreadableError, raise_errors
 from brokerless.findings import NOT_OPENED, Finding
+from brokerless.kafka_names import Isolation
 from brokerless.log.directory import PartitionPath
 from brokerless.progress import Done, Report, ignore
 from brokerless.schemas import BATCHES
@@ -185,6 +186,25 @@ def read_transactions(partition: PartitionPath, on_damage: Report | None) -> pa.
     source = RowSource(partition.path, partition.topic, partition.partition)
     every = transactions_of(partition, report, is_all_read=True)
     return transactions_table(every.since(partition.start_offset or 0), source)
+
+
+def offset_for_time(
+    partition: PartitionPath, timestamp: int, isolation: Isolation, max_batch_bytes: int | None = None
+) -> int | None:
+    """Return the offset of a partition's first record whose timestamp (ms) is at least this; None if there is none.
+
+    As ``KafkaConsumer.offsetsForTimes``: from the log start offset on, and with ``read_committed`` only before the last
+    stable offset (``Partition.fetchOffsetForTimestamp``, 4.1.1).
+    """
+    from brokerless.log.seek import offset_for_timestamp
+
+    found = offset_for_timestamp(partition, timestamp, max_batch_bytes)
+    if found is None or isolation == "read_uncommitted":
+        return None if found is None else found[0]
+    from brokerless.log.partition import transactions_of
+
+    stable = transactions_of(partition).last_stable_offset
+    return found[0] if stable is None or found[0] < stable else None
 
 
 def first_rows(batches: Iterator[pa.RecordBatch], limit: int) -> Generator[pa.RecordBatch]:

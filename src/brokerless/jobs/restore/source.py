@@ -18,11 +18,11 @@ from brokerless.jobs.restore.results import Limits, SourcePartition
 from brokerless.kafka_names import Isolation
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath
-from brokerless.log.partition import offset_for_time, transactions_of
+from brokerless.log.partition import transactions_of
 from brokerless.log.ranges import Range
 from brokerless.log.seek import end_offset
 from brokerless.progress import Done, Report, ignore
-from brokerless.tables.partition_tables import read_batches, read_records
+from brokerless.tables.partition_tables import offset_for_time, read_batches, read_records
 from brokerless.tables.read_options import ReadOptions
 
 Int64s = NDArray[np.int64]

@@ -16,10 +16,11 @@ import xxhash
 
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
+from brokerless.jobs.check.snapshots import load_with_segments
 from brokerless.jobs.run.job import in_order, longest_first, run
-from brokerless.log.snapshots.names import SnapshotName
 from brokerless.log.snapshots.place import BackupPlace
 from brokerless.log.snapshots.snapshot import Snapshot, SnapshotFile, SnapshotSegment
+from brokerless.log.storage.atomic import SUFFIX
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered.detection import backup_at
@@ -28,10 +29,10 @@ from brokerless.log.tiered.listing.stored_objects import (
     file_differs,
     object_differs,
     segment_directory,
+    segment_objects,
     sizes_in,
     stored_objects,
 )
-from brokerless.log.tiered.object_names import parse_object_name
 from brokerless.log.tiered.segments import object_missing
 from brokerless.log.tiered.writing.objects import object_name
 from brokerless.progress import Done, ignore
@@ -84,7 +85,12 @@ def check_backup(
     snapshot."""
     place, chosen = backup_at(location)
     findings: list[Finding] = []
-    known = list(_load(place, place.names() if chosen is None else [chosen], findings))
+    known: list[tuple[Snapshot, list[SnapshotSegment]]] = []
+    for loaded in load_with_segments(place, place.names() if chosen is None else [chosen]):
+        if isinstance(loaded, UnreadableError):
+            findings.append(loaded.finding(loaded.path))
+        else:
+            known.append(loaded)
     is_all = chosen is None and not findings
     segments = {(each.place, each.start_offset, each.segment_id): each for _, listed in known for each in listed}
     by_place: dict[Place, list[SnapshotSegment]] = defaultdict(list)
@@ -116,17 +122,6 @@ def check_backup(
         unnamed=None if unnamed is None else unnamed[0], unnamed_size=None if unnamed is None else unnamed[1],
         findings=tuple(findings), is_read=read is not None,
     )  # fmt: skip
-
-
-def _load(
-    place: BackupPlace, names: Sequence[SnapshotName], findings: list[Finding]
-) -> Iterator[tuple[Snapshot, list[SnapshotSegment]]]:
-    for name in names:
-        try:
-            snapshot = place.snapshot(name)
-            yield snapshot, place.segments(name, snapshot)
-        except UnreadableError as error:
-            findings.append(error.finding(error.path))
 
 
 def _check_files(place: BackupPlace, files: Sequence[SnapshotFile], *, is_read: bool) -> Iterator[Finding]:
@@ -199,17 +194,6 @@ def _hashes(location: Location, done: Done) -> tuple[str, str]:
 def _unnamed(place: BackupPlace, named: set[tuple[tuple[str, int], int, str]]) -> tuple[int, int]:
     """Return how many objects of segments no snapshot names, and their bytes."""
     ids = {segment_id for _, _, segment_id in named}
-    count = size = 0
-    topics = [each.location for each in place.location.entries() if each.is_directory and each.name != place.own.name]
-    partitions = [
-        each.location
-        for entries in side_by_side(lambda topic: topic.entries(), topics, place.location.is_remote)
-        for each in entries
-        if each.is_directory
-    ]
-    for entries in side_by_side(lambda each: each.entries(), partitions, place.location.is_remote):
-        for each in entries:
-            name = parse_object_name(each.name)
-            if name is not None and name.segment_id not in ids:
-                count, size = count + 1, size + (each.size or 0)
-    return count, size
+    found = [each for each, name in segment_objects(place.location) if name.segment_id not in ids]
+    unnamed = [each for each in found if not each.name.endswith(SUFFIX)]
+    return len(unnamed), sum(each.size or 0 for each in unnamed)

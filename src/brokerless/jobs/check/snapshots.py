@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
 from brokerless.log.snapshots.names import LATEST, SnapshotName
-from brokerless.log.snapshots.snapshot import Snapshot
+from brokerless.log.snapshots.place import BackupPlace
+from brokerless.log.snapshots.snapshot import Snapshot, SnapshotSegment
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered.detection import backup_at, snapshot_of
@@ -49,3 +52,18 @@ def load_snapshots(location: Location, *, only_last: bool = False) -> tuple[list
         else:
             snapshots.append(each)
     return snapshots, findings
+
+
+def load_with_segments(
+    place: BackupPlace, names: Sequence[SnapshotName]
+) -> Iterator[tuple[Snapshot, list[SnapshotSegment]] | UnreadableError]:
+    """Yield each of these snapshots with its list of segments, or what keeps one of both from being read."""
+
+    def load(at: int) -> tuple[Snapshot, list[SnapshotSegment]] | UnreadableError:
+        try:
+            snapshot = place.snapshot(names[at])
+            return snapshot, place.segments(names[at], snapshot)
+        except UnreadableError as error:
+            return error
+
+    return side_by_side(load, range(len(names)), place.location.is_remote)

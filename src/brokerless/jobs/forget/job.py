@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from brokerless import clock
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
-from brokerless.jobs.check.snapshots import load_snapshots
+from brokerless.jobs.check.snapshots import load_with_segments
 from brokerless.jobs.forget.rules import Decision, KeepRules, decide
 from brokerless.log.snapshots.names import SnapshotName
 from brokerless.log.snapshots.place import BackupPlace
-from brokerless.log.snapshots.snapshot import Snapshot
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.object_store import new_object, remove_object
-from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered.detection import backup_at
 from brokerless.text import short_html, short_repr
 
@@ -54,7 +52,10 @@ def forget(location: Location, rules: KeepRules | None, *, apply: bool = False, 
         assert chosen is not None
         result = _of_one(place, chosen, apply)
     else:
-        snapshots, unread = _readable_snapshots(place)
+        loaded = list(load_with_segments(place, place.names()))
+        # What cannot be read fills no place of a rule, and stays.
+        snapshots = [each[0] for each in loaded if not isinstance(each, UnreadableError)]
+        unread = [each.finding(each.path) for each in loaded if isinstance(each, UnreadableError)]
         at = clock.now() if now is None else now
         decisions, findings = decide(snapshots, _stored_times(place), rules, now=at, path=place.location.path)
         result = ForgetResult(
@@ -65,24 +66,6 @@ def forget(location: Location, rules: KeepRules | None, *, apply: bool = False, 
         for each in result.forgotten:
             _move(place, names[each])
     return result
-
-
-def _readable_snapshots(place: BackupPlace) -> tuple[list[Snapshot], list[Finding]]:
-    """Those whose lists of segments can be read as well: others fill no place of a rule, and stay."""
-    snapshots, findings = load_snapshots(place.location)
-    told = {each.file for each in findings}
-
-    def load(at: int) -> UnreadableError | None:
-        name = SnapshotName(snapshots[at].created, snapshots[at].id)
-        try:
-            place.segments(name, snapshots[at])
-        except UnreadableError as error:
-            return error
-        return None
-
-    errors = list(side_by_side(load, range(len(snapshots)), place.location.is_remote))
-    findings += [each.finding(each.path) for each in errors if each is not None and each.path not in told]
-    return [each for each, error in zip(snapshots, errors, strict=True) if error is None], findings
 
 
 def _of_one(place: BackupPlace, name: SnapshotName, apply: bool) -> ForgetResult:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from brokerless import clock
 from brokerless.errors import UnreadableError, UnwritableError, UsageError
 from brokerless.findings import Finding, Kind
+from brokerless.jobs.check.snapshots import load_with_segments
 from brokerless.log.snapshots.names import SnapshotName, parse_stem
 from brokerless.log.snapshots.place import BackupPlace
 from brokerless.log.storage.atomic import SUFFIX
@@ -20,7 +22,8 @@ from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.object_store import put_object, remove_object
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered.detection import backup_at
-from brokerless.log.tiered.object_names import ObjectName, parse_object_name
+from brokerless.log.tiered.listing.stored_objects import segment_objects
+from brokerless.log.tiered.object_names import parse_object_name
 from brokerless.text import short_html, short_repr
 
 GRACE_MS = 48 * 3_600_000
@@ -95,18 +98,15 @@ def _named(place: BackupPlace, before: int) -> _Named:
     segments: set[str] = set()
     files: set[str] = set()
     names = place.names()
-    known = [(place, each) for each in names]
-    known += [(place.forgotten(), each.name) for each in _forgotten(place) if not _is_old(each.entry, before)]
-    for at, name in known:
-        try:
-            snapshot = at.snapshot(name)
-            segments |= {each.segment_id for each in at.segments(name, snapshot)}
-        except UnreadableError as error:
+    lately = [each.name for each in _forgotten(place) if not _is_old(each.entry, before)]
+    for loaded in chain(load_with_segments(place, names), load_with_segments(place.forgotten(), lately)):
+        if isinstance(loaded, UnreadableError):
             text = (
                 "nothing is removed, as nobody knows what this snapshot names; run again if it was forgotten meanwhile"
             )
-            text = f"{error.reason}; {text}"
-            raise UnreadableError(error.path, text, error.kind) from error
+            raise UnreadableError(loaded.path, f"{loaded.reason}; {text}", loaded.kind) from loaded
+        snapshot, listed = loaded
+        segments |= {each.segment_id for each in listed}
         files |= {each.stored_sha256 for each in snapshot.files}
     return _Named(frozenset(names), frozenset(segments), frozenset(files))
 
@@ -125,14 +125,19 @@ def _forgotten(place: BackupPlace) -> list[_Forgotten]:
 def _unnamed(place: BackupPlace, named: _Named, before: int) -> Iterator[tuple[DirectoryEntry, bool]]:
     """Yield what no snapshot names, and whether it is old."""
     lists = [each for each in _entries(place.snapshot_directory) if each.name.endswith(".parquet")]
-    everything = [*_segments(place), *_entries(place.file_directory), *lists, *_entries(place.forgotten_directory)]
+    everything = [
+        *(each for each, _ in segment_objects(place.location)),
+        *_entries(place.file_directory),
+        *lists,
+        *_entries(place.forgotten_directory),
+    ]
     for each in everything:
         if not _is_named(each, named):
             yield each, _is_old(each, before)
 
 
 def _is_named(entry: DirectoryEntry, named: _Named) -> bool:
-    if (own := _object_name(entry)) is not None:
+    if (own := parse_object_name(entry.name.removesuffix(SUFFIX))) is not None:
         return own.segment_id in named.segments
     stem = parse_stem(entry.name.rpartition(".")[0])
     above = entry.location.parent
@@ -148,20 +153,6 @@ def _is_old(entry: DirectoryEntry, before: int) -> bool:
 def _entries(directory: Location) -> list[DirectoryEntry]:
     listed = directory.entries() if directory.is_directory() else []
     return [each for each in listed if not each.is_directory]
-
-
-def _segments(place: BackupPlace) -> Iterator[DirectoryEntry]:
-    remote = place.location.is_remote
-    topics = [each.location for each in place.location.entries() if each.is_directory and each.name != place.own.name]
-    inner = side_by_side(lambda topic: topic.entries(), topics, remote)
-    partitions = [each.location for entries in inner for each in entries if each.is_directory]
-    for entries in side_by_side(lambda each: each.entries(), partitions, remote):
-        yield from (each for each in entries if _object_name(each) is not None)
-
-
-def _object_name(entry: DirectoryEntry) -> ObjectName | None:
-    """The name of a segment's object, or of one that a run was writing when it was killed."""
-    return parse_object_name(entry.name.removesuffix(SUFFIX))
 
 
 def _remove(entries: Sequence[DirectoryEntry], remote: bool) -> list[Finding]:

@@ -6,9 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from brokerless.findings import Finding, Kind
+from brokerless.log.snapshots.names import DIRECTORY
 from brokerless.log.snapshots.snapshot import SnapshotSegment
-from brokerless.log.storage.location import Location
-from brokerless.log.tiered.object_names import ObjectKind
+from brokerless.log.storage.atomic import SUFFIX
+from brokerless.log.storage.location import DirectoryEntry, Location
+from brokerless.log.storage.side_by_side import side_by_side
+from brokerless.log.tiered.object_names import ObjectKind, ObjectName, parse_object_name
 from brokerless.log.tiered.segments import object_missing
 from brokerless.log.tiered.writing.objects import object_name
 
@@ -61,3 +64,15 @@ def object_differs(path: str, segment: SnapshotSegment, expected: str, found: st
 
 def file_differs(path: str, name: str) -> Finding:
     return Kind.STORED_OBJECT_DIFFERS.at(path, f"this is not the file {name} that was stored")
+
+
+def segment_objects(backup: Location) -> Iterator[tuple[DirectoryEntry, ObjectName]]:
+    """Yield all objects of segments in a backup, and what their names say; also those that a run was writing when it
+    was killed, ``NAME.tmp``."""
+    is_remote = backup.is_remote
+    topics = [each.location for each in backup.entries() if each.is_directory and each.name != DIRECTORY]
+    inner = side_by_side(lambda topic: topic.entries(), topics, is_remote)
+    partitions = [each.location for entries in inner for each in entries if each.is_directory]
+    for entries in side_by_side(lambda each: each.entries(), partitions, is_remote):
+        named = ((each, parse_object_name(each.name.removesuffix(SUFFIX))) for each in entries)
+        yield from ((each, name) for each, name in named if name is not None)

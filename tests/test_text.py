@@ -111,6 +111,8 @@ def test_a_list_has_a_line_for_each_of_the_first_items_and_is_a_table() -> None:
     [
         ("give another directory with --offset-map", "give another directory with offset_map="),
         ("it was not given (--key-pair ID:FILE)", "it was not given (key_pairs=ID:FILE)"),
+        ("it was not given (--key-pair a=FILE)", 'it was not given (key_pairs={"a": "FILE"})'),
+        ("brokerless cat b --key-pair a=FILE", "brokerless cat b --key-pair a=FILE"),
         ("--where: Parser Error", "where: Parser Error"),
         ("--format v2 --isolation read_committed", "message_format=v2 isolation=read_committed"),
         ("give --data copy or link", "give data=copy or link"),

@@ -52,10 +52,9 @@ _AFTER_OPTIONS = (
 _OPTION = re.compile(
     rf"(?P<command>(?:\bbrokerless |\bkafka-[a-z-]+|\bjq |\b(?:{_COMMANDS})(?= --))[^;,()]*)"
     r"|(?<![\w-])--(?P<name>[a-z][a-z0-9-]*[a-z0-9])"
-    rf"(?P<value> (?=[^\s(&-])(?!(?:{_AFTER_OPTIONS})\b(?!-)))?"
+    rf"(?: (?P<id>\S+)=FILE|(?P<value> (?=[^\s(&-])(?!(?:{_AFTER_OPTIONS})\b(?!-))))?"
 )
-"""A command with what follows it, or an option with the space before its value."""
-_KEY_PAIR = re.compile(r"--key-pair (\S+)=FILE")
+"""A command with what follows it, or an option with the file of an ID, or with the space before its value."""
 _is_command = False
 
 
@@ -259,9 +258,7 @@ def named_for_commands() -> Generator[None]:
 
 def name_options(text: str) -> str:
     """Return a message with its options named for its reader."""
-    if _is_command or "--" not in text:
-        return text
-    return _OPTION.sub(_parameter, _KEY_PAIR.sub(r'key_pairs={"\1": "FILE"}', text))
+    return text if _is_command or "--" not in text else _OPTION.sub(_parameter, text)
 
 
 def _parameter(match: re.Match[str]) -> str:
@@ -269,5 +266,7 @@ def _parameter(match: re.Match[str]) -> str:
     if name is None:
         return match[0]
     own = _OTHER_NAMES.get(name, name.replace("-", "_"))
+    if match["id"] is not None:
+        return f'{own}={{"{match["id"]}": "FILE"}}'
     is_subject = match.start() == 0 and match.string[match.end() :].startswith(":")
     return own if is_subject or "=" in own else f"{own}="

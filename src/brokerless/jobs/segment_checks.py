@@ -35,7 +35,8 @@ from brokerless.log.index.checks import (
 from brokerless.log.index.header_times import HeaderTimes
 from brokerless.log.index.readers import load_offset_index, load_time_index, load_transaction_index
 from brokerless.log.live_segments import PAUSE_S, TRIES, OpenSegment, has_changed, is_unchanged, segment_now
-from brokerless.log.offset_checks import FileOverlaps, not_above, report_past_last
+from brokerless.log.offsets_once.findings import not_above, report_past_last
+from brokerless.log.offsets_once.in_file import FileOverlaps
 from brokerless.log.partition import damage_finding
 from brokerless.log.recovery.misleading_indexes import Aborted, check_segment
 from brokerless.log.segment import Chunk, all_decoded, check_checksums, graded_within_log, scan

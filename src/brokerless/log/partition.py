@@ -24,14 +24,10 @@ from brokerless.log import segment
 from brokerless.log.directory import PartitionPath
 from brokerless.log.index.header_times import PASSED_OVER, HeaderTimes
 from brokerless.log.live_segments import open_segments
-from brokerless.log.offset_checks import (
-    FileOverlaps,
-    RepeatedOffsets,
-    SeenOffsets,
-    all_misplaced,
-    report_past_last,
-)
 from brokerless.log.offset_gaps import check_end, check_following, check_head
+from brokerless.log.offsets_once.findings import all_misplaced, report_past_last
+from brokerless.log.offsets_once.in_file import FileOverlaps
+from brokerless.log.offsets_once.segments import FirstSegmentWins, RepeatedOffsets
 from brokerless.log.positions import highest_before, position_of_offset
 from brokerless.log.producer.recorded_aborts import RecordedAborts
 from brokerless.log.producer.transactions import Transactions, find_transactions
@@ -107,18 +103,18 @@ def read_partition(partition: PartitionPath, reading: Reading, report: Report) -
     """A partition's records in the order of its segments; one that cannot be opened is reported."""
     requested = stable_range(reading)
     check_head(partition, report, requested)
-    seen = SeenOffsets()
+    seen = FirstSegmentWins()
     for each in open_segments(partition, report, reading.range):
         start = each.start
         if reading.range.start_offset is not None:
             start = max(start, position_of_offset(each.file, each.segment, reading.range.start_offset))
         if (since := reading.range.pruned_from) is not None:
             start = max(start, position_of_timestamp(each.file, each.segment, since))
-        seen.begin(each.segment.base_offset, is_merged=each.is_merged)
+        seen.begin(each)
         graded = report if each.is_last else within_log(report)
         highest = highest_before(each.file, each.segment, start)
         yield from read_file(each.file, reading, graded, start, seen=seen, highest=highest)
-        seen.end(each.file, each.next_base_offset)
+        seen.end(each)
         check_following(each.partition, each.segment, each.file, report=report, requested=requested)
     check_end(partition, report, requested)
 

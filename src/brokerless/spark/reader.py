@@ -17,7 +17,7 @@ from brokerless.format.read.batch_headers import Batches
 from brokerless.jobs.run.spark_worker import keep_what_is_loaded
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import ReplacedError, list_again, open_listed, open_segments
-from brokerless.log.offset_checks import RepeatedOffsets
+from brokerless.log.offsets_once.segments import NamedSegmentWins, RepeatedOffsets
 from brokerless.log.ranges import Range
 from brokerless.log.segment import Chunk, scan, scan_headers, within_log
 from brokerless.log.storage.files import File
@@ -197,8 +197,6 @@ def _overlapping(split: Split) -> RepeatedOffsets | None:
     """Return what other segments return of a split's batches; None where there are none to list."""
     if split.own is None or split.segment is None or split.segment.log.path == split.directory.path:
         return None
-    from brokerless.spark.overlaps import OverlappingSegments
-
     base, end = split.segment.base_offset, split.own.end_offset
 
     def list_others() -> list[SegmentPaths] | None:
@@ -208,7 +206,7 @@ def _overlapping(split: Split) -> RepeatedOffsets | None:
             return None
         return list(split.query.segments(segments))
 
-    return OverlappingSegments(base, end, list_others)
+    return NamedSegmentWins(base, end, list_others)
 
 
 def _graded(split: Split, report: Report) -> Report:

@@ -69,8 +69,8 @@ def _batches(
     done: Done,
 ) -> Iterator[pa.RecordBatch]:
     from brokerless.log.live_segments import open_segments
-    from brokerless.log.offset_checks import report_past_last
     from brokerless.log.offset_gaps import check_end, check_following, check_head
+    from brokerless.log.offsets_once.findings import report_past_last
     from brokerless.log.read_progress import ReadProgress
     from brokerless.log.segment import check_checksums, scan, scan_headers, within_log
     from brokerless.tables.record_batches import RowSource, chunk_batches
@@ -117,8 +117,8 @@ def segment_rows(
     is raised.
     """
     from brokerless.log.live_segments import open_segments
-    from brokerless.log.offset_checks import SeenOffsets
     from brokerless.log.offset_gaps import check_end, check_following, check_head, is_followed
+    from brokerless.log.offsets_once.segments import FirstSegmentWins
     from brokerless.log.seek import from_reported_start
     from brokerless.tables.record_batches import RowSource, segment_row
     from brokerless.tables.segment_summary import summarize
@@ -139,14 +139,14 @@ def segment_rows(
         else:
             report(finding)
 
-    seen = SeenOffsets()
+    seen = FirstSegmentWins()
     start = from_reported_start(partition, report).start_offset or 0
     check_head(partition, report)
     try:
         for each in open_segments(partition, report_readable):
             source = RowSource(each.file.path, partition.topic, partition.partition)
             try:
-                seen.begin(each.segment.base_offset, is_merged=each.is_merged)
+                seen.begin(each)
                 summary = summarize(
                     each.file,
                     report,
@@ -156,7 +156,7 @@ def segment_rows(
                     watch=watch,
                     is_last=each.is_last,
                 )
-                seen.end(each.file, each.next_base_offset)
+                seen.end(each)
                 row = segment_row(each.segment, source, summary)
                 if not is_followed(each.partition, each.segment, summary.last_offset):
                     check_following(each.partition, each.segment, each.file, report)

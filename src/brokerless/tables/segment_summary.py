@@ -9,12 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.format import layouts
-from brokerless.log.offset_checks import (
-    RepeatedOffsets,
-    repeated_records,
-    repeats_within,
-    report_past_last,
-)
+from brokerless.log.offsets_once.findings import repeats_within, report_past_last
+from brokerless.log.offsets_once.records import repeated_records
+from brokerless.log.offsets_once.segments import RepeatedOffsets
 from brokerless.log.seek import scan_headers_to_end
 from brokerless.log.segment import Chunk, all_decoded, report_damages, scan_headers
 from brokerless.log.storage.files import File

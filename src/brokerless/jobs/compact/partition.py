@@ -26,11 +26,11 @@ from brokerless.jobs.compact.rules import CleanerRules
 from brokerless.jobs.compact.segments import CleanableRange, Segments, find_cleanable
 from brokerless.jobs.compact.settings import CompactSettings
 from brokerless.jobs.compact.totals import CompactTotals, FrequentKey
-from brokerless.jobs.recovered.offsets_once import OffsetsOnce, earlier_offsets
 from brokerless.log.commit.partition_writer import PartitionWriter
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
 from brokerless.log.offset_gaps import check_end, check_following, check_head
+from brokerless.log.offsets_once.batches import OffsetsOnce, earlier_offsets
 from brokerless.log.partition import damage_finding
 from brokerless.log.ranges import Range, from_log_start
 from brokerless.log.segment import Chunk, check_checksums, scan

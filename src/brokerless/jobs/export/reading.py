@@ -17,8 +17,8 @@ from brokerless.format.layouts import NO_TIMESTAMP
 from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
-from brokerless.log.offset_checks import misplaced, not_above
 from brokerless.log.offset_gaps import missing_offsets, missing_segment
+from brokerless.log.offsets_once.findings import misplaced, not_above
 from brokerless.log.partition import DecodedRows, Reading, read_partition
 from brokerless.log.positions import position_of_offset
 from brokerless.log.producer.recorded_aborts import RecordedAborts

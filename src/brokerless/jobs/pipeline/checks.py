@@ -22,8 +22,8 @@ from brokerless.jobs.verify.job import VerifyRestTask, VerifyTask, verify_rest_t
 from brokerless.jobs.verify.partition import check_directory, verify_rest
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath
-from brokerless.log.offset_checks import not_above
 from brokerless.log.offset_gaps import missing_offsets
+from brokerless.log.offsets_once.findings import not_above
 from brokerless.log.storage import paths
 from brokerless.log.storage.directory_lock import is_locked
 from brokerless.offset_spans import Span, union, without

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.format.columns import RecordColumns, release_memory
+from brokerless.format.columns import release_memory
 from brokerless.format.read.batch_headers import Batches, checksums_match, read_headers
 from brokerless.format.read.decoder import Decoder, decode_whole
 from brokerless.format.read.resync import find_next_batch
 from brokerless.format.read.wrappers import Damage, inspect_wrappers
-from brokerless.format.write.column_slices import concat_columns
 from brokerless.jobs.recovered.damaged_regions import Region
+from brokerless.log.offsets_once.parts import decode_batch
 from brokerless.log.segment import LARGEST_WINDOW, Chunk, all_decoded, scan
 from brokerless.log.storage.files import File
 
@@ -286,13 +286,6 @@ class _BatchFinder:
             if found is None or not self._is_inner(found):
                 return found
             position = found + 1
-
-
-def decode_batch(buffer: NDArray[np.uint8], batch: Batches, max_batch_bytes: int) -> RecordColumns | None:
-    """The records of one batch, as far as they decode; None if there are none."""
-    decoder = Decoder(max_batch_bytes=max_batch_bytes)
-    parts = [each.columns for each in decode_whole(decoder, buffer, batch) if each.columns.rows]
-    return concat_columns(parts) if parts else None
 
 
 def _checksums_match(buffer: NDArray[np.uint8], batches: Batches) -> NDArray[np.bool_]:

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from brokerless.clusters.directory_state import DirectoryState, load_directory_state
 from brokerless.errors import UnreadableError
 from brokerless.findings import BEFORE_FIRST_SEGMENT, Finding, Kind
+from brokerless.format.read.batch_headers import read_headers
 from brokerless.jobs.recovered.damaged_regions import BoundedList, Placed, Region, bounded_regions
 from brokerless.jobs.recovered.intact_batches import INTACT_BATCH, find_intact_batches
 from brokerless.jobs.recovered.losses import TO_THE_END, Loss, are_side_by_side, find_losses
 from brokerless.jobs.recovered.open_files import LogFile, OpenFiles, sources_of
-from brokerless.jobs.recovered.partial_batches import offsets_of_batch
 from brokerless.jobs.recovered.selection import BatchSelection, Logs, choose
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, load_leader_epochs, truncate_from_end
@@ -25,6 +25,8 @@ from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.index.readers import load_offset_index
 from brokerless.log.live_segments import ReplacedError, check_permitted, list_again
 from brokerless.log.offset_gaps import missing_logs
+from brokerless.log.offsets_once.parts import decode_batch
+from brokerless.log.offsets_once.records import runs_of
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.offset_spans import Span
 from brokerless.progress import Done, Report, ignore
@@ -167,7 +169,7 @@ def find_log(
         files, opened, first, max_batch_bytes=max_batch_bytes, partial=partial, report=report, done=done
     )
     bases = np.array([file.base_offset for file in files.files], np.int64)
-    runs = lambda batch: offsets_of_batch(batch, opened, first, max_batch_bytes)  # noqa: E731
+    runs = lambda batch: _offsets_of_batch(batch, opened, first, max_batch_bytes)  # noqa: E731
     intact, choice = choose(intact, Logs(bases, _logs(files.files), runs, files.checkpointed_end))
     _report(files, intact, choice, report)
     saved = intact[choice.taken]
@@ -184,6 +186,21 @@ def find_log(
     return RecoveredLog(
         files, intact, choice, saved=saved, regions=regions.items, begin=begin, start=start, end=end, lost=lost
     )
+
+
+def _offsets_of_batch(batch: NDArray[np.void], files: OpenFiles, first: int, max_batch_bytes: int) -> list[Span]:
+    """The offsets of an intact batch's records (:data:`INTACT_BATCH`, shape ``(1,)``), whose ``file`` counts from
+    ``first`` on; all that its header says where it cannot be read any more."""
+    number, position, size, begin, last = (
+        int(batch[name][0]) for name in ("file", "position", "size", "first", "last")
+    )
+    buffer = files.get(first + number).read(position, size)
+    columns = None
+    if len(buffer) == size:
+        columns = decode_batch(buffer, read_headers(buffer, np.zeros(1, np.int64)), max_batch_bytes)
+        if columns is None:
+            return []
+    return [(begin, last + 1)] if columns is None else runs_of(columns.offset[: columns.rows])
 
 
 def _is_of_bucket(finding: Finding) -> bool:

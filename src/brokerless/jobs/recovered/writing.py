@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from brokerless.errors import RefusedError, refused_batch
 from brokerless.format import layouts
 from brokerless.jobs.recovered.open_files import OpenFiles
-from brokerless.jobs.recovered.partial_batches import part_of_batch
 from brokerless.log.checkpoint.leader_epochs import Epochs
 from brokerless.log.commit.partition_writer import NewPartition, PartitionWriter
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.directory import SegmentPaths
+from brokerless.log.offsets_once.parts import part_of_batch
 from brokerless.log.producer.recorded_aborts import RecordedAborts
 from brokerless.log.producer.state import ProducerState
 from brokerless.log.segment_end import shrunk

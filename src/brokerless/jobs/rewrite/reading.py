@@ -15,14 +15,14 @@ from brokerless.findings import Finding, Kind
 from brokerless.format.convert import ConversionTotals, ConvertedBatches
 from brokerless.format.read.batch_headers import Batches
 from brokerless.jobs.manifest import FileHasher, ManifestFile, describe_file
-from brokerless.jobs.recovered.offsets_once import OffsetsOnce, earlier_offsets
 from brokerless.kafka_names import Isolation
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
-from brokerless.log.offset_checks import report_past_last
 from brokerless.log.offset_gaps import check_end, check_following, check_head, is_gap
+from brokerless.log.offsets_once.batches import OffsetsOnce, earlier_offsets
+from brokerless.log.offsets_once.findings import report_past_last
 from brokerless.log.partition import damage_finding, transactions_of
 from brokerless.log.producer.transactions import Transactions
 from brokerless.log.ranges import EVERYTHING, from_log_start

@@ -17,7 +17,7 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.format.read.decoder import DecodedRecords, Decoder
 from brokerless.jobs.recovered.writing import PartitionContents, write_batches
 from brokerless.log import names
-from brokerless.log.offset_checks import is_first_at_offset
+from brokerless.log.offsets_once.records import is_first_at_offset
 from brokerless.log.partition import DecodedRows
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location

@@ -18,7 +18,7 @@ from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.checkpoint.leader_epochs import Epochs, recover_batches
 from brokerless.log.config import LogConfig
-from brokerless.log.offset_checks import first_offsets
+from brokerless.log.offsets_once.records import first_offsets
 from brokerless.log.producer.state import CompletedTransaction, ProducerState, aborted_entry
 from brokerless.log.segment import Chunk, check_checksums, scan, scan_headers
 from brokerless.log.storage.files import File

@@ -22,8 +22,8 @@ from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import ReplacedError, open_listed
-from brokerless.log.offset_checks import first_offsets
 from brokerless.log.offset_gaps import check_following
+from brokerless.log.offsets_once.records import first_offsets
 from brokerless.log.positions import position_of_offset
 from brokerless.log.segment import Chunk, check_checksums, graded_within_log, scan, scan_headers
 from brokerless.log.storage.files import File

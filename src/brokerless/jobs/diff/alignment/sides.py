@@ -19,11 +19,12 @@ from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.decoder import DecodedRecords, Decoder, decode_whole, load_decoding_kernels
 from brokerless.jobs.diff.alignment.blocks import Block
-from brokerless.jobs.recovered.offsets_once import OffsetsOnce, earlier_offsets
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
-from brokerless.log.offset_checks import falls_within, first_offsets, misplaced
 from brokerless.log.offset_gaps import shows_compaction
+from brokerless.log.offsets_once.batches import OffsetsOnce, earlier_offsets
+from brokerless.log.offsets_once.findings import falls_within, misplaced
+from brokerless.log.offsets_once.records import first_offsets
 from brokerless.log.partition import damage_finding, transactions_of
 from brokerless.log.positions import position_of_offset
 from brokerless.log.producer.transactions import Transactions

@@ -1,4 +1,4 @@
-"""Leaves out the records of a segment whose offsets earlier batches have, as a consumer gets each offset once."""
+"""Makes batches of a segment that have each offset once, as those are written that a job carries over."""
 
 from __future__ import annotations
 
@@ -13,15 +13,10 @@ from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import read_headers
 from brokerless.format.read.batch_scan import scan_batches
-from brokerless.jobs.recovered.partial_batches import part_of_batch
 from brokerless.log.live_segments import OpenSegment, open_listed
-from brokerless.log.offset_checks import (
-    first_and_repeated_offsets,
-    offsets_of_records,
-    overlaps,
-    repeated_offsets,
-    repeats_within,
-)
+from brokerless.log.offsets_once.findings import batches_overlap, repeats_within
+from brokerless.log.offsets_once.parts import part_of_batch
+from brokerless.log.offsets_once.records import first_and_repeated_offsets, offsets_of_records, repeated_offsets
 from brokerless.log.seek import last_offset
 from brokerless.log.segment import Chunk
 from brokerless.log.storage.files import File
@@ -102,7 +97,7 @@ class OffsetsOnce:
                 is_changed = row in repeats or is_over_next[row]
                 yield part_of_batch(whole, 0, None, self._limit) if is_changed else whole
                 continue
-            self._report(overlaps(self._file.path, position, spans[0][0], spans[-1][1] - 1))
+            self._report(batches_overlap(self._file.path, position, spans[0][0], spans[-1][1] - 1))
             end_of_batch = int(batches.end_of_records[row]) + 1
             for first, end in without([(int(firsts[row]), end_of_batch)], spans):
                 is_shortened = is_over_next[row] and end == end_of_batch

@@ -14,7 +14,7 @@ from tests.log.odd_logs import batch, falling_offsets, log_name, numbered, write
 
 import brokerless
 from brokerless import Finding
-from brokerless.log.offset_checks import repeated_offsets
+from brokerless.log.offsets_once.records import repeated_offsets
 from brokerless.log.storage.location import Location
 
 CONSUMED = {

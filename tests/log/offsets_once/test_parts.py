@@ -17,7 +17,7 @@ from brokerless import Finding
 from brokerless.cli import main
 from brokerless.format.read.batch_headers import checksums_match, read_headers
 from brokerless.format.read.batch_scan import scan_batches
-from brokerless.jobs.recovered.partial_batches import part_of_batch
+from brokerless.log.offsets_once.parts import part_of_batch
 
 LIMIT = 1 << 20
 SAVED = {

@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from brokerless.bounds import MAX_INT64
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import Inflater
+from brokerless.format.columns import RecordColumns
 from brokerless.format.read.batch_headers import Batches, increment_sequence, read_headers
+from brokerless.format.read.decoder import Decoder, decode_whole
 from brokerless.format.read.wrappers import find_wrapper_values, inspect_wrappers
+from brokerless.format.write.column_slices import concat_columns
 from brokerless.format.write.encoder import Encoder
-from brokerless.jobs.recovered.intact_batches import decode_batch
-from brokerless.jobs.recovered.open_files import OpenFiles
-from brokerless.log.offset_checks import runs_of
-from brokerless.offset_spans import Span
 
 
 def part_of_batch(buffer: NDArray[np.uint8], first: int, last: int | None, max_batch_bytes: int) -> NDArray[np.uint8]:
@@ -48,19 +47,11 @@ def part_of_batch(buffer: NDArray[np.uint8], first: int, last: int | None, max_b
     return Encoder().encode(columns, np.array([begin, end], np.int64), header)
 
 
-def offsets_of_batch(batch: NDArray[np.void], files: OpenFiles, first: int, max_batch_bytes: int) -> list[Span]:
-    """The offsets of an intact batch's records (:data:`INTACT_BATCH`, shape ``(1,)``), whose ``file`` counts from
-    ``first`` on; all that its header says where it cannot be read any more."""
-    number, position, size, begin, last = (
-        int(batch[name][0]) for name in ("file", "position", "size", "first", "last")
-    )
-    buffer = files.get(first + number).read(position, size)
-    columns = None
-    if len(buffer) == size:
-        columns = decode_batch(buffer, read_headers(buffer, np.zeros(1, np.int64)), max_batch_bytes)
-        if columns is None:
-            return []
-    return [(begin, last + 1)] if columns is None else runs_of(columns.offset[: columns.rows])
+def decode_batch(buffer: NDArray[np.uint8], batch: Batches, max_batch_bytes: int) -> RecordColumns | None:
+    """The records of one batch, as far as they decode; None if there are none."""
+    decoder = Decoder(max_batch_bytes=max_batch_bytes)
+    parts = [each.columns for each in decode_whole(decoder, buffer, batch) if each.columns.rows]
+    return concat_columns(parts) if parts else None
 
 
 def _messages(

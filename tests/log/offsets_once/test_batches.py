@@ -12,9 +12,9 @@ from tests.log.odd_logs import GZIP, batch, log_name, numbered
 
 from brokerless.findings import Finding
 from brokerless.format.read.batch_headers import checksums_match
-from brokerless.jobs.recovered.offsets_once import OffsetsOnce, earlier_offsets
 from brokerless.log.directory import resolve
 from brokerless.log.live_segments import open_segments
+from brokerless.log.offsets_once.batches import OffsetsOnce, earlier_offsets
 from brokerless.log.segment import scan
 from brokerless.log.storage.location import Location
 

@@ -24,7 +24,7 @@ ORDER = (
     "format.messages format.other_files format.write format.control format.convert format.filter format.append",
     "log.names log.config log.settings log.storage log.checkpoint log.snapshots log.index log.segment_end log.segment",
     "log.completion log.tiered log.directory log.ranges log.positions log.read_progress log.live_segments log.seek",
-    "log.offsets_once log.offset_gaps log.producer log.partition log.tail log.write log.upload log.recovery",
+    "log.offsets_once log.offset_gaps log.walk log.producer log.partition log.tail log.write log.upload log.recovery",
     "log.commit",
     "tables interchange table_formats internals explanation typed",
     "clusters",

@@ -24,6 +24,7 @@ from brokerless.log.completion.files import Completion
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, describe_partition, resolve
 from brokerless.log.names import META_PROPERTIES, SegmentFileKind, SegmentFileState
 from brokerless.log.ranges import EVERYTHING, Range
+from brokerless.log.segment import within_log
 from brokerless.log.storage.files import File
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.storage.paths import is_remote
@@ -43,11 +44,12 @@ class ReplacedError(UnreadableError):
     """A file is not there any more, or another one has its name, since the partition was listed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OpenSegment:
     """A segment with its log. ``partition``: as it was listed when the segment was opened. ``start`` (bytes): batches
     before it were in segments that came before this one. ``is_merged``: it has taken the place of such segments.
-    ``is_last``: whether the log ends in it."""
+    ``is_last``: whether the log ends in it. ``skips_gap``: set by who has read it where it is known that no offset is
+    missing before the next segment, or cannot be known."""
 
     partition: PartitionPath
     segment: SegmentPaths
@@ -55,6 +57,16 @@ class OpenSegment:
     is_last: bool
     start: int = 0
     is_merged: bool = False
+    skips_gap: bool = False
+
+    def reaches_next(self, last_offset: int | None) -> bool:
+        """Return whether the next segment begins where this one ends, which has a last offset, or none follows."""
+        following = self.next_base_offset
+        return following is None or (last_offset is not None and last_offset + 1 >= following)
+
+    def graded(self, report: Report) -> Report:
+        """A report of what is wrong with this file, by whether the log goes on after it."""
+        return report if self.is_last else within_log(report)
 
     @property
     def next_base_offset(self) -> int | None:

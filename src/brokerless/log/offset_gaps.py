@@ -24,7 +24,7 @@ from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, check_names, deleted_segments
 from brokerless.log.index.readers import load_offset_index, load_time_index
-from brokerless.log.live_segments import PAUSE_S, ReplacedError, open_listed
+from brokerless.log.live_segments import PAUSE_S, OpenSegment, ReplacedError, open_listed
 from brokerless.log.positions import last_indexed
 from brokerless.log.ranges import EVERYTHING, Range
 from brokerless.log.segment import scan, scan_headers
@@ -47,11 +47,9 @@ def shows_compaction(batches: Batches) -> bool:
     return bool((data & (batches.count < spans) | batches.has_delete_horizon).any())
 
 
-def check_following(
-    partition: PartitionPath, segment: SegmentPaths, file: File, report: Report, requested: Range = EVERYTHING
-) -> None:
-    """Reports what is missing between a segment (``file``) and the one that follows it, if it is in ``requested``."""
-    _report_within(missing_segment(partition, segment, file), report, requested)
+def check_following(opened: OpenSegment, report: Report, requested: Range = EVERYTHING) -> None:
+    """Reports what is missing between a segment and the one that follows it, if it is in ``requested``."""
+    _report_within(missing_segment(opened), report, requested)
 
 
 def check_head(partition: PartitionPath, report: Report, requested: Range = EVERYTHING) -> None:
@@ -87,24 +85,19 @@ def is_gap(end_offset: int, base_offset: int, start_offset: int | None = None) -
     return max(end_offset, start_offset or 0) < base_offset <= end_offset + _MOST_OFFSETS
 
 
-def is_followed(partition: PartitionPath, segment: SegmentPaths, last_offset: int | None) -> bool:
-    """Return whether the next segment begins where a segment with this last offset ends, so that nothing is missing."""
-    following = _following(partition, segment)
-    return following is None or (last_offset is not None and last_offset + 1 >= following.base_offset)
-
-
 def _following(partition: PartitionPath, segment: SegmentPaths) -> SegmentPaths | None:
     at = bisect_right(partition.segments, segment.base_offset, key=lambda each: each.base_offset)
     return None if at == len(partition.segments) else partition.segments[at]
 
 
-def missing_segment(partition: PartitionPath, segment: SegmentPaths, file: File) -> Finding | None:
-    """A finding about the offsets between a segment (``file``) and the one that follows it, if something is missing."""
-    following = _following(partition, segment)
+def missing_segment(opened: OpenSegment) -> Finding | None:
+    """A finding about the offsets between a segment and the one that follows it, if something is missing."""
+    partition = opened.partition
+    following = _following(partition, opened.segment)
     if following is None or (following is partition.segments[-1] and following.log.size == 0):
         return None  # before an empty last segment it is the log's end that is missing, which salvage reports as that
     try:
-        missing = missing_after(partition, segment, following, file)
+        missing = missing_after(partition, opened.segment, following, opened.file)
     except ReplacedError:  # a broker is compacting it
         return None
     if missing is None or not without([(missing.start, missing.stop)], replaced_offsets(partition)):

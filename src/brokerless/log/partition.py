@@ -24,18 +24,17 @@ from brokerless.log import segment
 from brokerless.log.directory import PartitionPath
 from brokerless.log.index.header_times import PASSED_OVER, HeaderTimes
 from brokerless.log.live_segments import open_segments
-from brokerless.log.offset_gaps import check_end, check_following, check_head
 from brokerless.log.offsets_once.findings import all_misplaced, report_past_last
 from brokerless.log.offsets_once.in_file import FileOverlaps
 from brokerless.log.offsets_once.segments import FirstSegmentWins, RepeatedOffsets
-from brokerless.log.positions import highest_before, position_of_offset
+from brokerless.log.positions import highest_before
 from brokerless.log.producer.recorded_aborts import RecordedAborts
 from brokerless.log.producer.transactions import Transactions, find_transactions
 from brokerless.log.ranges import EVERYTHING, Range, Span, is_past, reaches_end
-from brokerless.log.seek import position_of_timestamp
-from brokerless.log.segment import Chunk, all_decoded, check_checksums, scan, within_log
+from brokerless.log.segment import Chunk, all_decoded, check_checksums, scan
 from brokerless.log.storage.files import File, LocalFile
 from brokerless.log.storage.read_ahead import SPACE, ReadAhead, Window
+from brokerless.log.walk import start_of, walk
 from brokerless.ordered_threads import OrderedStep, in_order, turns
 from brokerless.progress import Report, ignore
 
@@ -102,21 +101,13 @@ class Reading:
 def read_partition(partition: PartitionPath, reading: Reading, report: Report) -> Iterator[DecodedRows]:
     """A partition's records in the order of its segments; one that cannot be opened is reported."""
     requested = stable_range(reading)
-    check_head(partition, report, requested)
     seen = FirstSegmentWins()
-    for each in open_segments(partition, report, reading.range):
-        start = each.start
-        if reading.range.start_offset is not None:
-            start = max(start, position_of_offset(each.file, each.segment, reading.range.start_offset))
-        if (since := reading.range.pruned_from) is not None:
-            start = max(start, position_of_timestamp(each.file, each.segment, since))
+    for each in walk(partition, report, reading.range, requested):
+        start = start_of(each, reading.range)
         seen.begin(each)
-        graded = report if each.is_last else within_log(report)
         highest = highest_before(each.file, each.segment, start)
-        yield from read_file(each.file, reading, graded, start, seen=seen, highest=highest)
+        yield from read_file(each.file, reading, each.graded(report), start, seen=seen, highest=highest)
         seen.end(each)
-        check_following(each.partition, each.segment, each.file, report=report, requested=requested)
-    check_end(partition, report, requested)
 
 
 def read_file(
@@ -417,8 +408,7 @@ def transactions_of(
         on_unreadable = report if is_all_read else ignore
         shrunk: Report = lambda finding: report(finding) if finding.kind == Kind.FILE_SHRUNK else None  # noqa: E731
         for each in open_segments(partition, on_unreadable):
-            graded = report if each.is_last else within_log(report)
-            for chunk in scan(each.file, graded if is_all_read else shrunk, each.start):
+            for chunk in scan(each.file, each.graded(report) if is_all_read else shrunk, each.start):
                 end_offset = max(end_offset, int(chunk.batches.end_of_records.max()) + 1)
                 yield each.file.path, chunk
 

@@ -154,6 +154,17 @@ def position_of_timestamp(file: File, segment: SegmentPaths, timestamp: int) -> 
     return position if position and _max_timestamp_at(file, position, offset) == known else 0
 
 
+def start_position(file: File, segment: SegmentPaths, selected: Range) -> int:
+    """A position (bytes) in the segment's log where a batch begins, so that all records that are selected by offsets,
+    and by times if batches are passed over by these, follow."""
+    start = 0
+    if selected.start_offset is not None:
+        start = position_of_offset(file, segment, selected.start_offset)
+    if selected.pruned_from is not None:
+        start = max(start, position_of_timestamp(file, segment, selected.pruned_from))
+    return start
+
+
 def _max_timestamp_at(file: File, start: int, offset: int) -> int | None:
     """The largest timestamp (ms) of the batch with ``offset``, at or after ``start`` (bytes); a time index has it."""
     for chunk in scan_headers(file, ignore, start, step=1 << 16):

@@ -20,11 +20,11 @@ from brokerless.findings import NOT_OPENED, Finding, Kind
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import ReplacedError, open_listed, with_current_listing
-from brokerless.log.offset_gaps import check_end, check_head
 from brokerless.log.ranges import EVERYTHING, Range, from_log_start
 from brokerless.log.seek import end_offset, log_start_after_end
 from brokerless.log.storage.paths import is_remote
 from brokerless.log.storage.side_by_side import side_by_side
+from brokerless.log.walk import check_ends
 from brokerless.progress import Report
 from brokerless.spark.discovery import check_named, find_partitions, is_unknown, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Limit, Options
@@ -268,8 +268,7 @@ def _splits(
             report(finding)
     segments = partition.segments
     following = {one.base_offset: two.base_offset for one, two in pairwise(segments)}
-    check_head(listed, report, requested)
-    check_end(listed, report, requested)
+    check_ends(listed, report, requested)
     wholes: list[Split] = []
     for segment in requested.segments(segments):
         if pushed.files is not None and segment.log.path not in pushed.files:

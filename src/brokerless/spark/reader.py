@@ -16,7 +16,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.format.read.batch_headers import Batches
 from brokerless.jobs.run.spark_worker import keep_what_is_loaded
 from brokerless.log.directory import PartitionPath, SegmentPaths
-from brokerless.log.live_segments import ReplacedError, list_again, open_listed, open_segments
+from brokerless.log.live_segments import OpenSegment, ReplacedError, list_again, open_listed, open_segments
 from brokerless.log.offsets_once.segments import NamedSegmentWins, RepeatedOffsets
 from brokerless.log.ranges import Range
 from brokerless.log.segment import Chunk, scan, scan_headers, within_log
@@ -239,7 +239,7 @@ def _chunks(split: Split, options: Options, report: Report, scan: Callable[..., 
         file = _open_planned(split)
     except ReplacedError as error:
         for each in open_segments(_partition_now(split, options, error), report, split.offsets):
-            for chunk in scan(each.file, report if each.is_last else within_log(report), each.start):
+            for chunk in scan(each.file, each.graded(report), each.start):
                 yield chunk.take(_ends_in(chunk.batches, split.offsets))
         return
     with file:
@@ -252,7 +252,8 @@ def _check_following(split: Split, file: File, report: Report) -> None:
     from brokerless.log.offset_gaps import check_following
 
     if split.following is not None and split.segment is not None and split.end is None:
-        check_following(split.following, split.segment, file, report=report, requested=split.bounds)
+        opened = OpenSegment(split.following, split.segment, file, is_last=False)
+        check_following(opened, report, split.bounds)
 
 
 def _ends_in(batches: Batches, offsets: Range) -> NDArray[np.bool_]:

@@ -122,17 +122,11 @@ def cut(whole: Split, size: int, max_records: int | None) -> Iterator[Split]:
 
 def start_of(file: File, split: Split) -> int:
     """Return where reading a split begins: that of a whole segment, at the first batch that its bounds may leave."""
-    from brokerless.log.positions import position_of_offset
-    from brokerless.log.seek import position_of_timestamp
+    from brokerless.log.seek import start_position
 
-    start, bounds = split.start, split.bounds
-    if start or split.segment is None:
-        return start
-    if bounds.start_offset is not None:
-        start = position_of_offset(file, split.segment, bounds.start_offset)
-    if bounds.pruned_from is not None:
-        start = max(start, position_of_timestamp(file, split.segment, bounds.pruned_from))
-    return start
+    if split.start or split.segment is None:
+        return split.start
+    return start_position(file, split.segment, split.bounds)
 
 
 def first_batch(file: File, position: int) -> tuple[int, int] | None:

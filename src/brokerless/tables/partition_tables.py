@@ -68,21 +68,18 @@ def _batches(
     on_damage: Report | None,
     done: Done,
 ) -> Iterator[pa.RecordBatch]:
-    from brokerless.log.live_segments import open_segments
-    from brokerless.log.offset_gaps import check_end, check_following, check_head
     from brokerless.log.offsets_once.findings import report_past_last
     from brokerless.log.read_progress import ReadProgress
-    from brokerless.log.segment import check_checksums, scan, scan_headers, within_log
+    from brokerless.log.segment import check_checksums, scan, scan_headers
+    from brokerless.log.walk import walk
     from brokerless.tables.record_batches import RowSource, chunk_batches
 
     check = "isValid" in schema.names
     progress = ReadProgress(partition, done)
     report = on_damage or raise_errors
-    check_head(partition, report)
-    for each in open_segments(partition, report):
+    for each in walk(partition, report):
         source = RowSource(each.file.path, partition.topic, partition.partition)
-        graded = report if each.is_last else within_log(report)
-        for chunk in (scan if check else scan_headers)(each.file, graded, each.start):
+        for chunk in (scan if check else scan_headers)(each.file, each.graded(report), each.start):
             wrong: list[Finding] = []
             valid = check_checksums(chunk, each.file.path, wrong.append) if check else None
             yield from chunk_batches(
@@ -94,8 +91,6 @@ def _batches(
                 for finding in wrong:
                     on_damage(finding)
             progress.reach(each.file.path, chunk.base + int(chunk.batches.ends[-1]))
-        check_following(each.partition, each.segment, each.file, report)
-    check_end(partition, report)
     progress.finish()
 
 
@@ -116,10 +111,9 @@ def segment_rows(
     for a segment that cannot be opened, and the next one is read; without it, ``on_damage`` is, and without both, that
     is raised.
     """
-    from brokerless.log.live_segments import open_segments
-    from brokerless.log.offset_gaps import check_end, check_following, check_head, is_followed
     from brokerless.log.offsets_once.segments import FirstSegmentWins
     from brokerless.log.seek import from_reported_start
+    from brokerless.log.walk import walk
     from brokerless.tables.record_batches import RowSource, segment_row
     from brokerless.tables.segment_summary import summarize
 
@@ -141,9 +135,8 @@ def segment_rows(
 
     seen = FirstSegmentWins()
     start = from_reported_start(partition, report).start_offset or 0
-    check_head(partition, report)
     try:
-        for each in open_segments(partition, report_readable):
+        for each in walk(partition, report_readable):
             source = RowSource(each.file.path, partition.topic, partition.partition)
             try:
                 seen.begin(each)
@@ -158,16 +151,15 @@ def segment_rows(
                 )
                 seen.end(each)
                 row = segment_row(each.segment, source, summary)
-                if not is_followed(each.partition, each.segment, summary.last_offset):
-                    check_following(each.partition, each.segment, each.file, report)
+                each.skips_gap = each.reaches_next(summary.last_offset)
             except UnreadableError as error:
+                each.skips_gap = True
                 unreadable(error, each.file.path)
                 continue
             if not each.start:  # else its records were in segments that have had their rows
                 yield row
     except UnreadableError as error:
         unreadable(error, partition.path)
-    check_end(partition, report)
 
 
 def read_transactions(partition: PartitionPath, on_damage: Report | None) -> pa.Table:

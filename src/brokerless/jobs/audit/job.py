@@ -397,7 +397,7 @@ def _findings(
             if finding.kind != Kind.INDEX_NOT_TRIMMED or finding.severity != "info":  # which is as it should be
                 yield finding
         yield from follower.transactions.at_segment_end(segment, is_partition, missing_ranges, each.next_base_offset)
-        if (missing := missing_segment(each.partition, segment, each.file)) is not None:
+        if (missing := missing_segment(each)) is not None:
             missing_ranges.append(missing_offsets(missing))
             follower.gaps.pass_over(missing_ranges[-1])
             yield missing

@@ -29,11 +29,11 @@ from brokerless.jobs.compact.totals import CompactTotals, FrequentKey
 from brokerless.log.commit.partition_writer import PartitionWriter
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
-from brokerless.log.offset_gaps import check_end, check_following, check_head
 from brokerless.log.offsets_once.batches import OffsetsOnce, earlier_offsets
 from brokerless.log.partition import damage_finding
 from brokerless.log.ranges import Range, from_log_start
 from brokerless.log.segment import Chunk, check_checksums, scan
+from brokerless.log.walk import check_ends, walk_part
 from brokerless.log.write.follower_append import whole_batches
 from brokerless.offset_spans import Span
 from brokerless.progress import Done, Report, ignore
@@ -97,8 +97,7 @@ class PartitionCleaner:
     def clean(self, output: PartitionWriter | None, producers: SourceProducers, done: Done) -> CleanedPartition:
         """Reads everything, and writes what stays. Where there is damage, the output is not complete."""
         source, cleanable, totals = self._source, self.result.cleanable, self.result.totals
-        check_head(source, self.report)
-        check_end(source, self.report)
+        check_ends(source, self.report)
         self._find_keys(done)
         has_begun = False
         for group in (*cleanable.groups, *((each,) for each in cleanable.rest)):
@@ -138,8 +137,7 @@ class PartitionCleaner:
         """Reads everything without cleaning any of it."""
         source, result = self._source, self.result
         self._is_copied = True
-        check_head(source, self.report)
-        check_end(source, self.report)
+        check_ends(source, self.report)
         result.cleanable = CleanableRange(
             result.cleanable.first_dirty, result.cleanable.first_dirty, (), rest=(), legacy_horizon_ms=0
         )
@@ -336,7 +334,8 @@ class PartitionCleaner:
         last = segments[-1].base_offset
         selected = from_log_start(self._source).narrow(Range(segments[0].base_offset, last + 1))
         report = self.report if is_checked else ignore
-        for opened in open_segments(self._source, report, selected):
+        opened_segments = walk_part if is_checked else open_segments
+        for opened in opened_segments(self._source, report, selected):
             earlier = () if self._is_copied else self._earlier_than(opened)
             limit = self._settings.max_batch_bytes
             once = OffsetsOnce(opened.file, report, limit, earlier=earlier, next_base_offset=opened.next_base_offset)
@@ -347,8 +346,6 @@ class PartitionCleaner:
                 found = chunk if self._is_copied else once.take(chunk)
                 if len(found.batches):
                     yield opened.file.path, found
-            if is_checked:
-                check_following(opened.partition, opened.segment, opened.file, self.report)
 
     def _earlier_than(self, opened: OpenSegment) -> list[Span]:
         """The offsets of a segment that those before it have; they are looked for once, and segments read thrice."""

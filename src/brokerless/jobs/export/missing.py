@@ -9,9 +9,9 @@ from brokerless.findings import Finding
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import open_segments
 from brokerless.log.offset_gaps import missing_offsets, missing_segment
-from brokerless.log.positions import position_of_offset
 from brokerless.log.ranges import Range
 from brokerless.log.segment import check_checksums, scan
+from brokerless.log.walk import start_of
 from brokerless.offset_spans import Span, union
 from brokerless.progress import ignore
 
@@ -28,7 +28,7 @@ def present(source: PartitionPath, span: Span, end_offset: int) -> tuple[list[Sp
     for each in open_segments(source, ignore, Range(first, after)):
         segment = each.segment
         end = ends.get(segment.base_offset, after)  # one that took the place of several has what is left of them
-        finding = missing_segment(each.partition, segment, each.file)
+        finding = missing_segment(each)
         if finding is not None:
             end = missing_offsets(finding).start
             if end < after:
@@ -47,8 +47,7 @@ def intact(source: PartitionPath, span: Span) -> list[Span]:
     found: list[Span] = []
     try:
         for each in open_segments(source, ignore, Range(first, after)):
-            start = max(each.start, position_of_offset(each.file, each.segment, first))
-            for chunk in scan(each.file, ignore, start):
+            for chunk in scan(each.file, ignore, start_of(each, Range(first))):
                 batches, valid = chunk.batches, check_checksums(chunk, each.file.path, ignore)
                 rows = valid & (batches.entry_offset >= first) & (batches.entry_offset < after) & ~batches.is_wrapper
                 spans = zip(batches.entry_offset[rows].tolist(), batches.end_of_records[rows].tolist(), strict=True)

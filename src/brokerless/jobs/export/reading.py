@@ -20,11 +20,11 @@ from brokerless.log.live_segments import OpenSegment, open_segments
 from brokerless.log.offset_gaps import missing_offsets, missing_segment
 from brokerless.log.offsets_once.findings import misplaced, not_above
 from brokerless.log.partition import DecodedRows, Reading, read_partition
-from brokerless.log.positions import position_of_offset
 from brokerless.log.producer.recorded_aborts import RecordedAborts
 from brokerless.log.producer.transactions import Transactions, follow
 from brokerless.log.ranges import EVERYTHING, Range
 from brokerless.log.segment import Chunk, scan, scan_headers
+from brokerless.log.walk import start_of
 from brokerless.offset_spans import Span
 from brokerless.progress import Done, ignore
 from brokerless.table_formats.export_state import Offsets
@@ -324,7 +324,7 @@ class ExportReader:
 
         for each in open_segments(source, ignore, limits):
             follow(transactions, self._chunks(each, limits), record_last, recorded)
-            missing = missing_segment(each.partition, each.segment, each.file)
+            missing = missing_segment(each)
             if missing is not None and (undecided := transactions.last_stable_offset) is not None:
                 self._stable = self._decided = min(self.end, undecided)
                 if undecided <= missing_offsets(missing).start < self.end:
@@ -333,10 +333,7 @@ class ExportReader:
         return transactions
 
     def _chunks(self, each: OpenSegment, limits: Range) -> Iterator[tuple[str, Chunk]]:
-        start = each.start
-        if limits.start_offset is not None:
-            start = max(start, position_of_offset(each.file, each.segment, limits.start_offset))
-        for chunk in scan(each.file, ignore, start):
+        for chunk in scan(each.file, ignore, start_of(each, limits)):
             rows = limits.batches(chunk.batches)
             if rows.any():
                 yield each.file.path, chunk.take(rows)

@@ -241,7 +241,7 @@ def _missing_after(source: PartitionPath, segment: SegmentPaths) -> list[Finding
     """Return what is missing between the segments of two tasks; within one, it is found as they are read."""
     after = next((each.base_offset for each in source.segments if each.base_offset > segment.base_offset), None)
     for each in open_segments(source, ignore, Range(segment.base_offset, after)):
-        finding = missing_segment(each.partition, each.segment, each.file)
+        finding = missing_segment(each)
         return [] if finding is None else [finding]
     return []
 

@@ -20,7 +20,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
-from brokerless.log.offset_gaps import check_end, check_following, check_head, is_gap
+from brokerless.log.offset_gaps import check_following, is_gap
 from brokerless.log.offsets_once.batches import OffsetsOnce, earlier_offsets
 from brokerless.log.offsets_once.findings import report_past_last
 from brokerless.log.partition import damage_finding, transactions_of
@@ -29,6 +29,7 @@ from brokerless.log.ranges import EVERYTHING, from_log_start
 from brokerless.log.seek import log_start_after_end
 from brokerless.log.segment import check_checksums, scan
 from brokerless.log.storage.location import DirectoryEntry
+from brokerless.log.walk import check_ends, walk_part
 from brokerless.progress import Done, Report
 
 
@@ -112,7 +113,7 @@ class RewriteReader:
             self._explain_gap(each)
             hashing = FileHasher(each.file) if self._is_hashed else None
             yield from self._of_file(each, converter, hashing, done)
-            check_following(each.partition, each.segment, each.file, report=self.report_finding, requested=self._first)
+            check_following(each, self.report_finding, self._first)
             if self.damages:
                 return
             if hashing is not None:
@@ -136,8 +137,7 @@ class RewriteReader:
         if finding is not None:
             self.report_finding(finding)
             return False
-        check_head(self._source, self.report_finding)
-        check_end(self._source, self.report_finding)
+        check_ends(self._source, self.report_finding)
         return True
 
     def _of_file(
@@ -195,7 +195,7 @@ class RewriteReader:
         """Reads all of it, yields nothing, and counts batches and records."""
         if not self._begins():
             return
-        for opened in open_segments(self._source, self.report_finding):
+        for opened in walk_part(self._source, self.report_finding):
             file = opened.file
             for chunk in scan(file, self.report_finding, opened.start):
                 batches = chunk.batches
@@ -205,7 +205,6 @@ class RewriteReader:
                 totals.records_in += int(np.where(batches.is_legacy, 1, np.maximum(batches.count, 0)).sum())
                 totals.bytes_in += int(batches.sizes.sum())
                 done(int(batches.sizes.sum()))
-            check_following(opened.partition, opened.segment, file, self.report_finding)
         totals.batches_out, totals.records_out = totals.batches_in, totals.records_in
         totals.bytes_out = totals.bytes_in
 

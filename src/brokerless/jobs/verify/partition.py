@@ -76,7 +76,7 @@ def verify_segment(
         yield from graded_by_place(found, partition, is_last=each.is_last)
         if not each.start:
             yield from check_indexes(each, seen)
-        if (missing := missing_segment(each.partition, each.segment, each.file)) is not None:
+        if (missing := missing_segment(each)) is not None:
             yield missing
     yield from () if unreadable and is_gone(partition) else unreadable
 

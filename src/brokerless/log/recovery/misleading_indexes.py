@@ -187,7 +187,7 @@ def known_beginnings(aborted: Iterable[Aborted], missing: Sequence[range]) -> li
 
 
 def _missing_ranges(partition: PartitionPath) -> list[range]:
-    findings = (missing_segment(each.partition, each.segment, each.file) for each in open_segments(partition, ignore))
+    findings = (missing_segment(each) for each in open_segments(partition, ignore))
     return [missing_offsets(each) for each in findings if each is not None]
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.log.directory import PartitionPath, SegmentPaths
-from brokerless.log.live_segments import ReplacedError, open_listed
+from brokerless.log.live_segments import OpenSegment, ReplacedError, open_listed
 from brokerless.log.offset_gaps import check_following
 from brokerless.log.offsets_once.records import first_offsets
 from brokerless.log.positions import position_of_offset
@@ -105,7 +105,7 @@ class BatchFinder:
                     found = _InSegment(self, file, segment, is_last=is_last, want=want).find()
                     if found is None and not is_last and segment.base_offset not in self._passed:
                         self._passed.add(segment.base_offset)
-                        check_following(paths, segment, file, self.report)
+                        check_following(OpenSegment(paths, segment, file, is_last), self.report)
             except ReplacedError:
                 raise
             except UnreadableError as error:

@@ -20,7 +20,6 @@ from brokerless.log.checkpoint.leader_epochs import Epochs, assign, end_offset_f
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import ReplacedError, list_again, open_listed, open_segments
 from brokerless.log.names import partition_directory
-from brokerless.log.offset_gaps import check_end, check_head
 from brokerless.log.positions import first_position
 from brokerless.log.producer.transactions import Transaction, open_transaction
 from brokerless.log.seek import end_offset, last_offset, log_start_after_end, offset_for_timestamp
@@ -28,6 +27,7 @@ from brokerless.log.segment import scan_headers
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.tail import Tail, look, look_committed
 from brokerless.log.tiered.detection import is_tiered
+from brokerless.log.walk import check_ends
 from brokerless.progress import Report, ignore
 from brokerless.serving.source.bad_sectors import readable_end
 from brokerless.serving.source.batch_finder import NOTHING, BatchFinder, Found, Spare, Want
@@ -282,8 +282,7 @@ class ServedPartition:
         self._is_checked = True
         for finding in self.paths.findings:
             self.report(finding)
-        check_head(self.paths, self.report)
-        check_end(self.paths, self.report)
+        check_ends(self.paths, self.report)
         finding = log_start_after_end(self.paths)
         if finding is not None:
             self.report(finding)

@@ -26,10 +26,10 @@ from brokerless.log.offsets_once.batches import OffsetsOnce, earlier_offsets
 from brokerless.log.offsets_once.findings import falls_within, misplaced
 from brokerless.log.offsets_once.records import first_offsets
 from brokerless.log.partition import damage_finding, transactions_of
-from brokerless.log.positions import position_of_offset
 from brokerless.log.producer.transactions import Transactions
 from brokerless.log.ranges import Range
-from brokerless.log.segment import Chunk, check_checksums, scan, scan_headers, within_log
+from brokerless.log.segment import Chunk, check_checksums, scan, scan_headers
+from brokerless.log.walk import start_of
 from brokerless.progress import Done, Report, ignore
 
 Int64s = NDArray[np.int64]
@@ -276,8 +276,7 @@ class SideReader:
     def _chunks(self, opened: OpenSegment) -> Iterator[Chunk]:
         """The valid batches of a segment, each offset once; what is not valid comes between two chunks."""
         file, settings = opened.file, self.settings
-        note: Report = self._note if opened.is_last else within_log(self._note)
-        start = max(opened.start, position_of_offset(file, opened.segment, settings.start))
+        note, start = opened.graded(self._note), start_of(opened, Range(settings.start))
         earlier = earlier_offsets(opened) if self._reached > opened.segment.base_offset else ()
         limit, following = settings.max_batch_bytes, opened.next_base_offset
         once = OffsetsOnce(file, self._report, limit, earlier=earlier, next_base_offset=following)
@@ -433,8 +432,7 @@ def count_records(partition: PartitionPath, start: int, end: int, max_batch_byte
     found = 0
     decoder = Decoder(keys=False, values=False, headers=False, max_batch_bytes=max_batch_bytes)
     for opened in open_segments(partition, ignore, Range(start, end)):
-        first = max(opened.start, position_of_offset(opened.file, opened.segment, start))
-        for chunk in scan_headers(opened.file, ignore, first):
+        for chunk in scan_headers(opened.file, ignore, start_of(opened, Range(start))):
             batches = chunk.batches
             firsts, ends = batches.entry_offset, batches.end_of_records + 1
             is_within = (firsts >= start) & (ends <= end) & ~batches.is_wrapper

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.format.read.batch_headers import Batches, read_headers
+from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder, load_decoding_kernels
 from brokerless.log import segment
 from brokerless.log.directory import PartitionPath
@@ -27,7 +27,7 @@ from brokerless.log.live_segments import open_segments
 from brokerless.log.offsets_once.findings import all_misplaced, report_past_last
 from brokerless.log.offsets_once.in_file import FileOverlaps
 from brokerless.log.offsets_once.segments import FirstSegmentWins, RepeatedOffsets
-from brokerless.log.positions import highest_before
+from brokerless.log.positions import header_at, highest_before
 from brokerless.log.producer.recorded_aborts import RecordedAborts
 from brokerless.log.producer.transactions import Transactions, find_transactions
 from brokerless.log.ranges import EVERYTHING, Range, Span, is_past, reaches_end
@@ -367,10 +367,9 @@ def is_followed(file: File, chunk: Chunk) -> bool:
     """Return whether another batch begins where a chunk ends, by its header; where none does, what is there instead is
     still to be reported."""
     position, last = int(chunk.positions[-1] + chunk.batches.sizes[-1]), int(chunk.batches.end_of_records[-1])
-    head = file.read(position, layouts.BATCH_V2_SIZE)
-    if len(head) < layouts.BATCH_V2_SIZE:
+    following = header_at(file, position, least=layouts.BATCH_V2_SIZE)
+    if following is None:
         return False
-    following = read_headers(head, np.zeros(1, np.int64))
     size = int(following.sizes[0])
     is_whole = size >= layouts.BATCH_V2_SIZE and position + size <= min(file.size, file.size_now())
     return is_whole and int(following.magic[0]) == layouts.MAGIC_V2 and int(following.entry_offset[0]) > last

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from brokerless.format import layouts
-from brokerless.format.read.batch_headers import checksums_match, read_headers
+from brokerless.format.read.batch_headers import Batches, checksums_match, read_headers
 from brokerless.format.read.batch_scan import ScanStop, scan_batches
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.index.readers import load_offset_index
@@ -82,6 +82,13 @@ def last_indexed(file: File, segment: SegmentPaths) -> int:
         return 0
     position = int(index.positions[-1])
     return position if is_batch_up_to(file, position, int(index.offsets[-1])) else 0
+
+
+def header_at(file: File, position: int, least: int = layouts.HEADER_SIZE_UP_TO_MAGIC) -> Batches | None:
+    """The header of the batch that begins at ``position`` (bytes); None where the file has less than ``least`` bytes
+    from there on."""
+    head = file.read(position, layouts.BATCH_V2_SIZE)
+    return None if len(head) < least else read_headers(head, np.zeros(1, np.int64))
 
 
 def _step(file: File) -> int:

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from pyspark.sql.datasource import InputPartition
 
 from brokerless.findings import Finding
-from brokerless.format import layouts
-from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.index.readers import load_offset_index
 from brokerless.log.live_segments import open_listed
+from brokerless.log.positions import header_at, is_batch_up_to
 from brokerless.log.ranges import EVERYTHING, Range, Span
 from brokerless.log.segment import Chunk, scan_headers
 from brokerless.log.storage.files import File
@@ -132,28 +131,22 @@ def start_of(file: File, split: Split) -> int:
 def first_batch(file: File, position: int) -> tuple[int, int] | None:
     """Base offset and checksum of the batch at ``position`` (bytes); None at a file's beginning, which its name gives,
     and where there is no batch."""
-    batch = _header_at(file, position) if position else None
+    batch = header_at(file, position) if position else None
     return None if batch is None else (int(batch.entry_offset[0]), int(batch.checksum[0]))
 
 
 def _first_at(file: File, position: int) -> int | None:
     """The first offset of the batch at ``position`` (bytes)."""
-    batch = _header_at(file, position)
+    batch = header_at(file, position)
     if batch is not None and batch.is_wrapper[0]:
         return next((_first_offset(chunk) for chunk in scan_headers(file, ignore, position, position + 1)), None)
     return None if batch is None else int(batch.entry_offset[0])
-
-
-def _header_at(file: File, position: int) -> Batches | None:
-    head = file.read(position, layouts.BATCH_V2_SIZE)
-    return None if len(head) < layouts.HEADER_SIZE_UP_TO_MAGIC else read_headers(head, np.zeros(1, np.int64))
 
 
 def _byte_ranges(file: File, segment: SegmentPaths, start: int, end: int, size: int) -> list[tuple[int, int]]:
     """Ranges that start where a batch does: by the offset index where it is right, else by the chain of batches."""
     if end - start <= size:
         return [(start, end)] if start < end else []
-    from brokerless.log.positions import is_batch_up_to
     from brokerless.log.seek import split
 
     if segment.offset_index is not None:

@@ -27,6 +27,7 @@ from brokerless.log.producer.state import (
     ProducerState,
     Update,
 )
+from brokerless.log.producer.transactions import SpansOfProducers, are_within, spans_of_producers
 from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Chunk, check_checksums, scan_headers
 from brokerless.progress import Report, ignore
@@ -49,23 +50,14 @@ class History:
     end_offset: int = 0
     last_stable_offset: int = 0
     markers: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
-    aborted: dict[int, Int64s] = field(default_factory=dict[int, Int64s])
+    aborted: SpansOfProducers = field(default_factory=dict[int, Int64s])
     producers: dict[int, Producer] = field(default_factory=dict[int, Producer])
     largest_timestamps: dict[int, int] = field(default_factory=dict[int, int])
     open_transaction: tuple[int, int] | None = None
 
     def is_aborted(self, batches: Batches) -> Bools:
         """Return which batches are data of an aborted transaction."""
-        found = np.zeros(len(batches), np.bool_)
-        data = batches.is_transactional & ~batches.is_control
-        for producer_id in np.unique(batches.producer_id[data]).tolist() if self.aborted else ():
-            if producer_id not in self.aborted:
-                continue
-            spans = self.aborted[producer_id]
-            rows = np.flatnonzero(data & (batches.producer_id == producer_id))
-            at = np.searchsorted(spans[:, 0], batches.last_offset[rows], side="right") - 1
-            found[rows] = (at >= 0) & (batches.last_offset[rows] < spans[np.maximum(at, 0), 1])
-        return found
+        return are_within(batches, self.aborted, batches.last_offset)
 
     def mistaken_aborts(self, first: SegmentPaths, first_dirty: int) -> Aborts:
         """Return, by producer ID, the offset before which Kafka's cleaner takes its transactions for aborted, as it
@@ -130,11 +122,9 @@ def read_history(source: PartitionPath, now_ms: int, report: Report) -> History:
     history.last_stable_offset = history.end_offset if first_unstable is None else first_unstable
     history.open_transaction = state.first_open_transaction
     history.markers = np.array(sorted(each.last_offset for each in completed), np.int64)
-    spans: dict[int, list[tuple[int, int]]] = {}
-    for each in completed:
-        if each.is_aborted:
-            spans.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset))
-    history.aborted = {producer_id: np.array(sorted(pairs), np.int64) for producer_id, pairs in spans.items()}
+    history.aborted = spans_of_producers(
+        (each.producer_id, each.first_offset, each.last_offset) for each in completed if each.is_aborted
+    )
     state.expire(now_ms)
     history.producers = state.producers
     return history

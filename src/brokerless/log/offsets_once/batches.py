@@ -17,6 +17,7 @@ from brokerless.log.live_segments import OpenSegment, open_listed
 from brokerless.log.offsets_once.findings import batches_overlap, repeats_within
 from brokerless.log.offsets_once.parts import part_of_batch
 from brokerless.log.offsets_once.records import first_and_repeated_offsets, offsets_of_records, repeated_offsets
+from brokerless.log.positions import header_at
 from brokerless.log.seek import last_offset
 from brokerless.log.segment import Chunk
 from brokerless.log.storage.files import File
@@ -72,11 +73,10 @@ class OffsetsOnce:
         is_over_next = is_sparse.copy()
         is_over_next[:-1] &= batches.end_of_records[:-1] >= firsts[1:]
         if is_sparse[-1]:
-            head = self._file.read(chunk.base + int(batches.ends[-1]), layouts.BATCH_V2_SIZE)
-            following = self._next
-            if len(head) == layouts.BATCH_V2_SIZE and int(read_headers(head, np.zeros(1, np.int64)).sizes[0]) > 0:
-                following = int(read_headers(head, np.zeros(1, np.int64)).entry_offset[0])
-            is_over_next[-1] = int(batches.end_of_records[-1]) >= following
+            following = header_at(self._file, chunk.base + int(batches.ends[-1]), least=layouts.BATCH_V2_SIZE)
+            is_there = following is not None and int(following.sizes[0]) > 0
+            first_of_next = int(following.entry_offset[0]) if following is not None and is_there else self._next
+            is_over_next[-1] = int(batches.end_of_records[-1]) >= first_of_next
         return is_over_next
 
     def _parts(

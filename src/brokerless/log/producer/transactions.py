@@ -57,7 +57,7 @@ class Transactions:
     ended: list[Transaction] = field(default_factory=list[Transaction])
     open: dict[int, Transaction] = field(default_factory=dict[int, Transaction])
     end_offset: int | None = None
-    _spans: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] | None = None
+    _spans: SpansOfProducers | None = None
 
     @property
     def all(self) -> list[Transaction]:
@@ -88,25 +88,39 @@ class Transactions:
         """Return which batches are data of an aborted transaction: bool, shape ``(n,)``."""
         if self._spans is None:
             self._spans = self._aborted_spans()
-        found = np.zeros(len(batches), np.bool_)
-        data = batches.is_transactional & ~batches.is_control
-        for producer_id in np.unique(batches.producer_id[data]).tolist():
-            if producer_id not in self._spans:
-                continue
-            firsts, lasts = self._spans[producer_id]
-            rows = np.flatnonzero(data & (batches.producer_id == producer_id))
-            offsets = batches.entry_offset[rows]
-            span = np.searchsorted(firsts, offsets, side="right") - 1
-            found[rows] = (span >= 0) & (offsets <= lasts[np.maximum(span, 0)])
-        return found
+        return are_within(batches, self._spans, batches.entry_offset)
 
-    def _aborted_spans(self) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        spans: dict[int, list[tuple[int, int]]] = {}
-        for each in self.ended:
-            if each.state == "aborted" and each.first_offset is not None:
-                spans.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset))
-        arrays = {producer_id: np.array(sorted(pairs), np.int64) for producer_id, pairs in spans.items()}
-        return {producer_id: (pairs[:, 0].copy(), pairs[:, 1].copy()) for producer_id, pairs in arrays.items()}
+    def _aborted_spans(self) -> SpansOfProducers:
+        aborted = (each for each in self.ended if each.state == "aborted")
+        return spans_of_producers(
+            (each.producer_id, each.first_offset, each.last_offset) for each in aborted if each.first_offset is not None
+        )
+
+
+SpansOfProducers = dict[int, NDArray[np.int64]]
+"""By producer ID, the first and the last offset of each of its transactions, sorted: int64, shape ``(n, 2)``."""
+
+
+def spans_of_producers(transactions: Iterable[tuple[int, int, int]]) -> SpansOfProducers:
+    """Sort transactions, each a producer ID, a first offset and a last one, by their producers."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for producer_id, first, last in transactions:
+        found.setdefault(producer_id, []).append((first, last))
+    return {producer_id: np.array(sorted(pairs), np.int64, order="F") for producer_id, pairs in found.items()}
+
+
+def are_within(batches: Batches, spans: SpansOfProducers, offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which batches are data of one of these transactions (bool), by an offset of each batch."""
+    found = np.zeros(len(batches), np.bool_)
+    data = batches.is_transactional & ~batches.is_control
+    for producer_id in np.unique(batches.producer_id[data]).tolist() if spans else ():
+        if producer_id not in spans:
+            continue
+        firsts, lasts = spans[producer_id].T
+        rows = np.flatnonzero(data & (batches.producer_id == producer_id))
+        span = np.searchsorted(firsts, offsets[rows], side="right") - 1
+        found[rows] = (span >= 0) & (offsets[rows] <= lasts[np.maximum(span, 0)])
+    return found
 
 
 def open_transaction(path: str, first: int, consequence: str, severity: Severity = "warning", of: str = "") -> Finding:

@@ -23,6 +23,7 @@ from brokerless.log import names
 from brokerless.log.completion.files import Completion
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, describe_partition, resolve
 from brokerless.log.names import META_PROPERTIES, SegmentFileKind, SegmentFileState
+from brokerless.log.positions import first_position
 from brokerless.log.ranges import EVERYTHING, Range
 from brokerless.log.segment import within_log
 from brokerless.log.storage.files import File
@@ -248,11 +249,7 @@ def with_current_listing(partition: PartitionPath, work: Callable[[PartitionPath
 
 
 def _start(file: File, segment: SegmentPaths, next_offset: int) -> int:
-    if next_offset <= segment.base_offset:
-        return 0
-    from brokerless.log.positions import first_position
-
-    return first_position(file, segment, next_offset)
+    return 0 if next_offset <= segment.base_offset else first_position(file, segment, next_offset)
 
 
 def is_gone(partition: PartitionPath) -> bool:

@@ -21,7 +21,7 @@ from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
 from brokerless.log.offset_gaps import check_following, is_gap
-from brokerless.log.offsets_once.batches import OffsetsOnce, earlier_offsets
+from brokerless.log.offsets_once.batches import OffsetsOnce
 from brokerless.log.offsets_once.findings import report_past_last
 from brokerless.log.partition import damage_finding, transactions_of
 from brokerless.log.producer.transactions import Transactions
@@ -144,8 +144,7 @@ class RewriteReader:
         self, opened: OpenSegment, converter: BatchConverter, hashing: FileHasher | None, done: Done
     ) -> Iterator[ConvertedBatches]:
         file = opened.file
-        earlier = earlier_offsets(opened) if self.end_offset > opened.segment.base_offset else ()
-        once = OffsetsOnce(file, self.report_finding, earlier=earlier, next_base_offset=opened.next_base_offset)
+        once = OffsetsOnce.of_segment(opened, self.report_finding, self.end_offset)
         for chunk in scan(file, self.report_finding, opened.start):
             if hashing is not None:
                 self.hash_before = hashing.before(chunk.base) if self._first.is_everything else None

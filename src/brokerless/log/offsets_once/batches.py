@@ -48,6 +48,14 @@ class OffsetsOnce:
         self._highest = max((end for _, end in earlier), default=0) - 1
         self._repeated: dict[int, list[Span]] | None = None
 
+    @classmethod
+    def of_segment(
+        cls, opened: OpenSegment, report: Report, reached: int, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    ) -> OffsetsOnce:
+        """Those of a segment of a log that was read up to the offset ``reached`` before."""
+        earlier = earlier_offsets(opened) if reached > opened.segment.base_offset else ()
+        return cls(opened.file, report, max_batch_bytes, earlier=earlier, next_base_offset=opened.next_base_offset)
+
     def take(self, chunk: Chunk) -> Chunk:
         """The same batches, whose checksums the caller has checked, without what others have."""
         if not len(chunk.batches):

@@ -22,7 +22,7 @@ from brokerless.jobs.diff.alignment.blocks import Block
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
 from brokerless.log.offset_gaps import shows_compaction
-from brokerless.log.offsets_once.batches import OffsetsOnce, earlier_offsets
+from brokerless.log.offsets_once.batches import OffsetsOnce
 from brokerless.log.offsets_once.findings import falls_within, misplaced
 from brokerless.log.offsets_once.records import first_offsets
 from brokerless.log.partition import damage_finding, transactions_of
@@ -277,9 +277,7 @@ class SideReader:
         """The valid batches of a segment, each offset once; what is not valid comes between two chunks."""
         file, settings = opened.file, self.settings
         note, start = opened.graded(self._note), start_of(opened, Range(settings.start))
-        earlier = earlier_offsets(opened) if self._reached > opened.segment.base_offset else ()
-        limit, following = settings.max_batch_bytes, opened.next_base_offset
-        once = OffsetsOnce(file, self._report, limit, earlier=earlier, next_base_offset=following)
+        once = OffsetsOnce.of_segment(opened, self._report, self._reached, settings.max_batch_bytes)
         for chunk in (scan_headers if settings.quick else scan)(file, note, start):
             if not settings.quick:
                 load_decoding_kernels(chunk.batches)

@@ -17,7 +17,6 @@ from brokerless.jobs.recovered.damaged_regions import BoundedList, Placed, Regio
 from brokerless.jobs.recovered.intact_batches import INTACT_BATCH, find_intact_batches
 from brokerless.jobs.recovered.losses import TO_THE_END, Loss, are_side_by_side, find_losses
 from brokerless.jobs.recovered.open_files import LogFile, OpenFiles, sources_of
-from brokerless.jobs.recovered.selection import BatchSelection, Logs, choose
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, load_leader_epochs, truncate_from_end
 from brokerless.log.completion.removed import unfinished_logs
@@ -27,6 +26,7 @@ from brokerless.log.live_segments import ReplacedError, check_permitted, list_ag
 from brokerless.log.offset_gaps import missing_logs
 from brokerless.log.offsets_once.parts import decode_batch
 from brokerless.log.offsets_once.records import runs_of
+from brokerless.log.offsets_once.selection import BatchSelection, Logs, choose
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.offset_spans import Span
 from brokerless.progress import Done, Report, ignore

@@ -43,8 +43,6 @@ TESTED_IN = {
     "format/write": "format/write/test_builder.py",
     "interchange": "interchange/test_hive_paths.py",
     "log/offsets_once/findings": "log/offsets_once/test_in_file.py",
-    "log/offsets_once/records": "log/offsets_once/test_in_file.py",
-    "log/offsets_once/segments": "spark/test_overlaps.py",
     "log/storage/paths": "log/storage/test_location.py",
     "table_formats/export_directory": "jobs/export/test_job.py",
     "table_formats/export_state": "jobs/export/test_job.py",

@@ -11,13 +11,13 @@ from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pytest
 
 import tests.golden
-from tests import examples
+from tests import examples, workers
 from tests.browser import browser  # noqa: F401 - a fixture, of which there is to be one in a process
 from tests.kafka import jars
 from tests.require import require
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 # Spark's Python workers are to be this interpreter; unset, they are whatever ``python3`` is.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+# An environment may forbid to keep byte code: then each process compiles all tests, with what their assertions say,
+# anew, which takes 15 s.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # What a shell starts in the background ignores Ctrl-C, and so would all that is interrupted in the tests.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -38,9 +42,6 @@ with suppress(AttributeError, OSError, TypeError):
     _mallopt(_M_MMAP_MAX := -4, 0)
     _mallopt(_M_TRIM_THRESHOLD := -1, 2**31 - 1)
 
-SHARED = ("spark", "kafka", "spark_cluster", "browser")
-"""Session fixtures that start a JVM or a browser: all tests with one of them run in one xdist worker, so that it starts
-once. A test with two of them is with those that have the first."""
 NOT_QUICK = {
     "Spark": ("spark", "quick_spark", "spark_cluster"),
     "Kafka": ("kafka", "kafka_jars"),
@@ -57,12 +58,6 @@ SLOW_FILES = {
     "gigabytes": ("test_limits.py", "test_sparse.py"),
 }  # fmt: skip
 """Files that ``--quick`` leaves out, by the reason; it leaves out single tests that are marked ``slow`` as well."""
-LONG = (
-    "spark", "kafka", "spark_cluster", "runbook", "restart", "test_docs.py", "serving", "internals", "merged",
-    "directory_restart", "s3", "test_parity.py", "leader_epochs", "tiered", "erased", "coordinators",
-    "test_progress.py",
-)  # fmt: skip
-"""Groups and files that take longest come first, so that no worker is left alone with one of them in the end."""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -150,11 +145,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         fixed = [item for item in items if not _has_examples(item)]
         config.hook.pytest_deselected(items=fixed)
         items[:] = [item for item in items if _has_examples(item)]
-    for item in items:
-        shared = [name for name in SHARED if name in getattr(item, "fixturenames", ())]
-        if shared:
-            item.add_marker(pytest.mark.xdist_group(shared[0]))
-    items.sort(key=_turn)
+    workers.group_and_sort(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> workers.Units | None:
+    return workers.Units(config, log) if config.getoption("dist") == "loadgroup" else None
 
 
 @pytest.hookimpl(trylast=True)
@@ -203,10 +199,3 @@ def _is_left_out(item: pytest.Item) -> bool:
     is_slow = any(item.path.name in names for names in SLOW_FILES.values()) or item.path.parent.name == "kafka"
     is_slow = is_slow or item.get_closest_marker("slow") is not None
     return is_slow or any(name in names for of in NOT_QUICK.values() for name in of)
-
-
-def _turn(item: pytest.Item) -> int:
-    group = item.get_closest_marker("xdist_group")
-    if group is None:
-        return LONG.index(item.path.name) if item.path.name in LONG else len(LONG) + 1
-    return LONG.index(group.args[0]) if group.args[0] in LONG else len(LONG)

@@ -1,5 +1,5 @@
 """What brokers write to ``leader-epoch-checkpoint`` is never reported: after elections without records, deleted
-records, compaction, kills, and unclean elections."""
+records, compaction and kills; after unclean elections, by ``test_merged``, which has a cluster with some."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from confluent_kafka import TopicPartition
 import brokerless
 from brokerless.findings import Kind
 from tests.kafka.broker import KafkaBroker
-from tests.kafka.cluster import Cluster
-from tests.kafka.diverged import TOPIC, diverge
 from tests.kafka.jars import NEWEST, OLD_FORMATS
 from tests.kafka.producers import Record, produce_confluent
 
@@ -32,7 +30,7 @@ def records(seed: int) -> list[Record]:
     return [Record(b"key-%d" % (at % 40), b"%d-%d" % (seed, at) * 20, timestamp=now + at) for at in range(200)]
 
 
-def check(log_dir: Path) -> None:
+def check_epochs(log_dir: Path) -> None:
     log = brokerless.open(log_dir)
     found = [*log.verify(), *(each for one in log.audit().partitions for each in one.findings)]
     assert [each for each in found if each.kind in KINDS] == []
@@ -59,24 +57,12 @@ def test_starts_of_one_broker(kafka_jars: Path, tmp_path: Path, version: str) ->
                 (deleted,) = admin.delete_records([TopicPartition("plain", 0, (start + end) // 2 + 3)]).values()
                 deleted.result(30)
             time.sleep(1)
-            check(broker.copy_log_dir(tmp_path / f"running-{number}"))
+            check_epochs(broker.copy_log_dir(tmp_path / f"running-{number}"))
             if number % 2:
                 broker.kill()
-        check(broker.log_dir)
+        check_epochs(broker.log_dir)
     assert len(entries_of(broker.log_dir, "plain")) >= 2
     assert entries_of(broker.log_dir, "plain")[0][1] > 0
     (idle,) = entries_of(broker.log_dir, "idle")
     assert idle[0] > 0
     assert idle[1] == 0
-
-
-def test_brokers_that_were_elected_uncleanly(kafka_jars: Path, tmp_path: Path) -> None:
-    with Cluster(tmp_path / "cluster") as cluster:
-        diverge(cluster)
-        for each in cluster.disks(tmp_path / "killed"):
-            check(each)
-        cluster.start(1, 2)
-        cluster.start(3)
-        cluster.wait_for_replicas(TOPIC, 3)
-        for each in cluster.disks(tmp_path / "truncated"):
-            check(each)

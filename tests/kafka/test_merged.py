@@ -26,6 +26,7 @@ from tests.kafka.cluster import Cluster
 from tests.kafka.diverged import LAST, REPLICAS, TOPIC, diverge
 from tests.kafka.oracle import read_logs
 from tests.kafka.producers import Record, consume, produce_confluent
+from tests.kafka.test_leader_epochs import check_epochs
 from tests.sources import sources_of
 
 pytestmark = pytest.mark.xdist_group("merged")
@@ -41,8 +42,10 @@ class Diverged:
     cluster: Cluster
     before: list[Path]
     """The disks as the killed brokers left them."""
+    in_sync: list[Path]
+    """The disks when all were in sync again, while they ran."""
     after: list[Path]
-    """The disks when all were in sync again, and stopped."""
+    """The same when they had stopped."""
     truncated: dict[tuple[int, int], list[int]]
     """The offsets to which a broker said that it cut off a partition."""
 
@@ -60,9 +63,10 @@ def diverged(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
         cluster.wait_for_leaders(TOPIC, [LAST, LAST])
         cluster.start(1, 2)
         cluster.wait_for_replicas(TOPIC, 3)
+        in_sync = cluster.disks(directory / "in-sync")
         cluster.stop(1, 2, LAST)
         after = cluster.disks(directory / "after")
-        yield Diverged(cluster, before, after, dict(truncations(cluster)))
+        yield Diverged(cluster, before, in_sync, after, dict(truncations(cluster)))
 
 
 def truncations(cluster: Cluster) -> Iterator[tuple[tuple[int, int], list[int]]]:
@@ -102,6 +106,11 @@ def test_the_merged_log_is_that_of_all_brokers_in_the_end(diverged: Diverged, tm
             assert log_bytes(tmp_path / name) == log_bytes(disk / name)
         noted = (diverged.after[0] / name / "leader-epoch-checkpoint").read_text()
         assert (tmp_path / name / "leader-epoch-checkpoint").read_text() == noted
+
+
+def test_leader_epochs_of_unclean_elections_are_not_reported(diverged: Diverged) -> None:
+    for disk in (*diverged.before, *diverged.in_sync, *diverged.after):
+        check_epochs(disk)
 
 
 def test_what_is_reported_to_diverge_is_what_the_brokers_cut_off(diverged: Diverged, tmp_path: Path) -> None:

@@ -16,12 +16,12 @@ SHARED = ("spark", "kafka", "spark_cluster", "browser")
 """Session fixtures that start a JVM or a browser: all tests with one of them run in one xdist worker, so that it starts
 once. A test with two of them is with those that have the first."""
 LONG = (
-    "spark", "kafka", "spark_cluster", "runbook", "restart", "test_docs.py", "serving", "internals", "merged",
-    "directory_restart", "s3", "test_parity.py", "leader_epochs", "tiered", "erased", "coordinators",
-    "test_progress.py",
+    "spark", "test_parity.py", "exported", "s3", "kafka", "serving", "erased", "power", "tiered", "leader_epochs",
+    "test_docs.py", "restart", "spark_cluster", "runbook", "merged", "internals", "directory_restart", "coordinators",
+    "test_tiered.py", "test_commit.py", "test_destination.py", "browser", "test_progress.py",
 )  # fmt: skip
 """Groups and files that take longest come first, so that no worker is left alone with one of them in the end."""
-APART = ("test_docs.py", "test_progress.py")
+APART = ("test_docs.py", "test_parity.py", "test_progress.py")
 """Files whose tests share nothing and take long: each of them is a unit."""
 FEW_FILES = 30
 """In a run of fewer, each test without a group is a unit."""

@@ -11,6 +11,7 @@ from benchmarks.object_server import serving
 
 from benchmarks import data, object_server, scale, tiered
 from tests.benchmarks.test_benchmarks import RECORDS, small
+from tests.examples import some_quick
 from tests.log.tiered import golden
 
 _ = small
@@ -23,17 +24,17 @@ def few(small: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiered, "SEGMENT", 40_000)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "tiered-plain-lz4",
-        "tiered-zstd-encrypted",
-        "tiered-s3-plain-lz4",
-        "tiered-s3-zstd-encrypted-none",
-        "tiered-s3-look-up-zstd-encrypted",
-        "tiered-s3-plan",
-    ],
-)
+WORKLOADS = [
+    "tiered-plain-lz4",
+    "tiered-zstd-encrypted",
+    "tiered-s3-plain-lz4",
+    "tiered-s3-zstd-encrypted-none",
+    "tiered-s3-look-up-zstd-encrypted",
+    "tiered-s3-plan",
+]
+
+
+@pytest.mark.parametrize("name", some_quick(WORKLOADS, len(WORKLOADS), "servers and programs of their own"))
 def test_a_workload_gives_its_line(name: str, few: None, capfd: pytest.CaptureFixture[str]) -> None:
     assert program.main(["--only", name, "--records", str(RECORDS), "--runs", "1"]) == 0
     line = json.loads(capfd.readouterr().out)

@@ -26,6 +26,7 @@ from pyiceberg.expressions import (
     NotEqualTo,
     NotNull,
 )
+from tests.examples import some_quick
 from tests.jobs.filtered import KINDS, filtered_log, keys, literals, rows
 from tests.jobs.tables import FORMATS, avro, delta, exported, iceberg, log_of
 
@@ -42,7 +43,7 @@ OPERATORS: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {
     "=": (operator.eq, EqualTo), "!=": (operator.ne, NotEqualTo), "<": (operator.lt, LessThan),
     "<=": (operator.le, LessThanOrEqual), ">": (operator.gt, GreaterThan), ">=": (operator.ge, GreaterThanOrEqual),
 }  # fmt: skip
-each_kind = pytest.mark.parametrize("kind", KINDS)
+each_kind = pytest.mark.parametrize("kind", some_quick([*KINDS], len(KINDS), "hundreds of queries"))
 
 
 def is_nan(value: Any) -> bool:
@@ -226,6 +227,7 @@ def test_a_nan_in_a_later_row_group_begins_another_file(tmp_path: Path) -> None:
     assert own[1].metadata.row_group(0).column(at[1]).statistics is None
 
 
+@pytest.mark.slow(reason="hundreds of queries")
 @pytest.mark.parametrize("form", FORMATS)
 def test_merged_files_answer_every_filter(form: TableFormat, tmp_path: Path) -> None:
     kind = "double"

@@ -20,6 +20,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 from google.protobuf import json_format
+from tests.examples import some_quick
 from tests.jobs.tables import FORMATS, READERS, avro, exported, log_of
 
 from brokerless import arrow
@@ -298,8 +299,8 @@ def has_to_fit(type_: Any, written: Meaning) -> bool:
     return kind in kinds and kinds[kind](type_)
 
 
-@pytest.mark.parametrize("format_", CASES)
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("format_", some_quick([*CASES], len(CASES)))
+@pytest.mark.parametrize("form", some_quick([*FORMATS], len(FORMATS)))
 def test_a_second_run_stores_what_was_written_or_its_bytes(form: TableFormat, format_: str) -> None:
     cases = CASES[format_]()
     pairs = fitting = 0
@@ -323,7 +324,7 @@ def test_a_second_run_stores_what_was_written_or_its_bytes(form: TableFormat, fo
     assert fitting > len(cases)
 
 
-@pytest.mark.parametrize("format_", CASES)
+@pytest.mark.parametrize("format_", some_quick([*CASES], len(CASES)))
 def test_one_run_stores_both(format_: str) -> None:
     """In a column that holds both types, or in text."""
     cases = CASES[format_]()

@@ -28,6 +28,9 @@ public class ConsumeCases {
     /** Polls without a record or progress after which it is believed that none comes. */
     static final int PATIENCE = 12;
 
+    /** Consumers that are not used, by isolation level and thread: a thread takes no other one's. */
+    static final Map<String, KafkaConsumer<byte[], byte[]>> idle = new ConcurrentHashMap<>();
+
     public static void main(String[] args) throws Exception {
         int partitions = Integer.parseInt(args[2]);
         ObjectMapper json = new ObjectMapper();
@@ -45,30 +48,44 @@ public class ConsumeCases {
         }
         for (Future<Object> each : found) System.out.println(json.writeValueAsString(each.get()));
         pool.shutdown();
+        for (KafkaConsumer<byte[], byte[]> each : idle.values()) each.close();
+        idle.clear();
     }
 
-    static Object consume(String bootstrap, TopicPartition partition, String isolation, Long start) {
+    /** A consumer of this thread, which is used again unless it threw or stopped: to make one costs more than most cases. */
+    static KafkaConsumer<byte[], byte[]> consumer(String bootstrap, String isolation) {
+        KafkaConsumer<byte[], byte[]> known = idle.remove(key(isolation));
+        if (known != null) return known;
         Map<String, Object> settings = Map.of(
                 "bootstrap.servers", bootstrap, "isolation.level", isolation, "enable.auto.commit", "false",
                 "auto.offset.reset", "none", "fetch.max.wait.ms", "50", "check.crcs", "true",
                 "default.api.timeout.ms", "20000", "max.partition.fetch.bytes", String.valueOf(64 << 20),
                 "fetch.max.bytes", String.valueOf(64 << 20));
+        return new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+    }
+
+    static String key(String isolation) {
+        return isolation + " " + Thread.currentThread().getId();
+    }
+
+    static Object consume(String bootstrap, TopicPartition partition, String isolation, Long start) {
         List<Object> records = new ArrayList<>();
         String error = null;
         Long stopped = null;
-        try (KafkaConsumer<byte[], byte[]> consumer =
-                new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+        KafkaConsumer<byte[], byte[]> consumer = null;
+        try {
+            consumer = consumer(bootstrap, isolation);
             consumer.assign(List.of(partition));
             long at = start != null ? start : consumer.beginningOffsets(List.of(partition)).get(partition);
             long end = consumer.endOffsets(List.of(partition)).get(partition);
             consumer.seek(partition, at);
-            int idle = 0;
+            int without = 0;
             try {
-                while (at < end && idle < PATIENCE) {
+                while (at < end && without < PATIENCE) {
                     ConsumerRecords<byte[], byte[]> got = consumer.poll(POLL);
                     for (ConsumerRecord<byte[], byte[]> record : got) records.add(Consume.line(record));
                     long now = consumer.position(partition);
-                    idle = got.isEmpty() && now <= at ? idle + 1 : 0;
+                    without = got.isEmpty() && now <= at ? without + 1 : 0;
                     at = now;
                 }
             } catch (Exception thrown) {
@@ -79,6 +96,8 @@ public class ConsumeCases {
         } catch (Exception thrown) {
             error = "before the first record: " + thrown;
         }
+        if (consumer != null && error == null && stopped == null) idle.put(key(isolation), consumer);
+        else if (consumer != null) consumer.close();
         Map<String, Object> line = new LinkedHashMap<>();
         line.put("partition", partition.partition());
         line.put("isolation", isolation);

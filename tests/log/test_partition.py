@@ -293,8 +293,10 @@ def rows_and_findings(path: Path, **options: Any) -> tuple[list[dict[str, Any]],
 
 @pytest.fixture
 def in_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files are read in chunks of a few batches, so that small ones have many, and in threads, however small."""
+    """Files are read in chunks of a few batches, so that small ones have many, and in threads, or by one of these in
+    one pass, however small."""
     monkeypatch.setattr(segment, "STEP", 500)
+    monkeypatch.setattr(segment, "ONE_PASS_FROM", 0)
     monkeypatch.setattr(segment.scan, "__defaults__", (0, None, 500, None))
     monkeypatch.setattr(segment, "WINDOW", 4096)
     monkeypatch.setattr(segment, "LEAST_WINDOW", 1024)

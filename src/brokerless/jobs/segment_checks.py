@@ -21,6 +21,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.decoder import Decoder
+from brokerless.format.read.one_pass import OnePass
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.checkpoint.quorum_state import load_quorum_state
@@ -39,7 +40,7 @@ from brokerless.log.offsets_once.findings import not_above, report_past_last
 from brokerless.log.offsets_once.in_file import FileOverlaps
 from brokerless.log.partition import damage_finding
 from brokerless.log.recovery.misleading_indexes import Aborted, check_segment
-from brokerless.log.segment import Chunk, all_decoded, check_checksums, graded_within_log, scan
+from brokerless.log.segment import Chunk, all_decoded, check_checksums, graded_within_log, scan_in_one_pass
 from brokerless.log.segment_end import is_zero
 from brokerless.log.storage.directory_lock import was_clean_shutdown
 from brokerless.log.storage.files import File
@@ -62,7 +63,8 @@ def verify_file(
     findings: list[Finding] = []
     decoder = Decoder(keys=False, values=False, headers=False, max_batch_bytes=max_batch_bytes)
     overlaps, times = FileOverlaps(file), HeaderTimes(file.path)
-    for chunk in scan(file, findings.append, start):
+    one_pass = OnePass(decoder) if seen is None or not seen.needs_bytes else None
+    for chunk in scan_in_one_pass(file, findings.append, one_pass, start):
         yield from findings
         findings.clear()
         yield from _verify_chunk(chunk, decoder, overlaps, times=times, seen=seen)
@@ -117,7 +119,7 @@ def _verify_chunk(
                 found=str(int(intact.magic[row])),
             )
         )
-    for decoded in all_decoded(decoder, chunk, intact):
+    for decoded in all_decoded(decoder, chunk, intact, findings.append):
         findings.extend(damage_finding(path, damage) for damage in decoded.damages)
         findings.extend(overlaps.rows(decoded)[1])
         times.compare(decoded)
@@ -244,6 +246,8 @@ class SegmentScan:
     ends_in_zeros: bool = False
     """Whether nothing but zeros follows the last batch, as in a preallocated file."""
     watch: Watch | None = None
+    needs_bytes: bool = False
+    """Whether ``watch`` looks at the bytes of batches: chunks have them then."""
     _chunks: list[tuple[NDArray[Any], ...]] = field(default_factory=list[tuple[NDArray[Any], ...]])
     _end: int = 0
 

@@ -20,6 +20,7 @@ from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder, load_decoding_kernels
+from brokerless.format.read.one_pass import OnePass
 from brokerless.log import segment
 from brokerless.log.directory import PartitionPath
 from brokerless.log.index.header_times import PASSED_OVER, HeaderTimes
@@ -31,7 +32,7 @@ from brokerless.log.positions import header_at, highest_before
 from brokerless.log.producer.recorded_aborts import RecordedAborts
 from brokerless.log.producer.transactions import Transactions, find_transactions
 from brokerless.log.ranges import EVERYTHING, Range, Span, is_past, reaches_end
-from brokerless.log.segment import Chunk, all_decoded, check_checksums, scan
+from brokerless.log.segment import Chunk, all_decoded, check_checksums, decode_chunk, scan, scan_in_one_pass
 from brokerless.log.storage.files import File, LocalFile
 from brokerless.log.storage.read_ahead import SPACE, ReadAhead, Window
 from brokerless.log.walk import start_of, walk
@@ -146,7 +147,7 @@ class FileReader:
     def read(self, start: int, end: int | None) -> Iterator[DecodedRows]:
         """One chunk after the other."""
         is_requested = isinstance(self.file, LocalFile)  # of others, a few rows wait for no further request
-        for chunk in scan(self.file, self.findings.append, start, end):
+        for chunk in scan_in_one_pass(self.file, self.findings.append, self._one_pass(), start=start, end=end):
             if self._is_past(chunk):
                 break
             load_decoding_kernels(chunk.batches)
@@ -164,6 +165,13 @@ class FileReader:
             del rest
             yield from given
         self._advance(None)
+
+    def _one_pass(self) -> OnePass | None:
+        """Return what decodes batches as they are read, where nothing but their range decides which are."""
+        reading = self.reading
+        if reading.transactions is not None or self.requested.pruned_from is not None:
+            return None
+        return OnePass(self.decoder, control=reading.control)
 
     def read_side_by_side(self, start: int, end: int | None) -> Iterator[DecodedRows]:
         """Chunks are read, checked, decoded and matched in threads; here, what they give is put in order."""
@@ -222,9 +230,8 @@ class FileReader:
     def _decode(self, chunk: Chunk, batches: Batches, is_last: bool, is_overlapping: bool) -> Iterator[DecodedRows]:
         chosen = batches.take(_chosen(batches, self.reading, self.requested))
         decoder = self.reading.decoder(every=True) if is_overlapping else self.decoder
-        decoded = decoder.decode(chunk.buffer, chosen, chunk.base)
-        if is_last or is_overlapping:
-            decoded = all_decoded(decoder, chunk, chosen)
+        decode = all_decoded if is_last or is_overlapping else decode_chunk
+        decoded = decode(decoder, chunk, chosen, self.findings.append)
         for given in map(self._selected, decoded):
             yield from given
 

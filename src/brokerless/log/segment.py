@@ -21,7 +21,13 @@ from numpy.typing import NDArray
 from brokerless.bounds import MAX_INT64
 from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
-from brokerless.format.read.batch_headers import Batches, compute_checksums, read_headers
+from brokerless.format.read.batch_headers import (
+    Batches,
+    checksums_match,
+    compute_checksums,
+    has_plain_end,
+    read_headers,
+)
 from brokerless.format.read.batch_scan import BatchScan, ScanStop, scan_batches
 from brokerless.format.read.resync import MOST_BROKEN, Continuation, find_continuation, find_passed_over
 from brokerless.log.names import parse_segment_file
@@ -30,10 +36,11 @@ from brokerless.log.storage.files import File, LocalFile, limit_exceeded
 from brokerless.log.storage.header_reader import header_reader, without_cut_header
 from brokerless.log.storage.paths import directory_name
 from brokerless.log.storage.read_ahead import RemoteWindows
-from brokerless.progress import Report
+from brokerless.progress import Report, ignore
 
 if TYPE_CHECKING:  # it imports kernels, which headers do without
     from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder
+    from brokerless.format.read.one_pass import OnePass, Passed
 
 Windows = Callable[[int, int, int], tuple[NDArray[np.uint8], int]]
 """Reads at a position: the bytes that may be of use, and those that are needed at least. Gives what it has read, which
@@ -51,6 +58,8 @@ HEADERS_STEP = 32 << 20
 """Bytes of whole batches in one chunk where nothing but headers is read."""
 HEADERS_FROM = 1 << 20
 """Bytes of a local file for which it pays to read headers alone."""
+ONE_PASS_FROM = 1 << 20
+"""The same for which it pays to check and decode as it is read."""
 _NEAR = 1 << 14
 """Bytes between two batches that are read rather than passed over."""
 _EMPTY = np.empty(0, np.uint8)
@@ -78,12 +87,14 @@ class Chunk:
 
     ``file``: whose bytes are still to be read, by :meth:`load`, where a chunk is of headers alone; ``buffer`` is empty
     then. Such a chunk has no wrapper message, as those are not known by their headers.
+    ``passed``: what is decoded of such a chunk, all of whose batches are intact.
     """
 
     buffer: NDArray[np.uint8]
     base: int
     batches: Batches
     file: File | None = None
+    passed: Passed | None = None
 
     @property
     def positions(self) -> NDArray[np.int64]:
@@ -135,6 +146,17 @@ def scan(
 
     Raises :class:`UnreadableError` where the system does not read."""
     return _scan_by_windows(file, report, start, end=end, walk=_Walk(step, windows, chain_only))
+
+
+def scan_in_one_pass(
+    file: File, report: Report, one_pass: OnePass | None, start: int = 0, end: int | None = None
+) -> Generator[Chunk]:
+    """The same; ``one_pass`` decodes intact batches of a local file as they are read, where that pays. These are given
+    without their bytes (:func:`decode_chunk`)."""
+    if not isinstance(file, LocalFile) or file.size - start < ONE_PASS_FROM:
+        one_pass = None
+    walk = _Walk(STEP, None, chain_only=False, one_pass=one_pass)
+    return _scan_by_windows(file, report, start, end=end, walk=walk)
 
 
 def scan_headers(
@@ -191,12 +213,13 @@ def _growing_windows(file: LocalFile) -> Windows:
 
 class _Walk(NamedTuple):
     """How a file is walked. ``step``: bytes of a chunk. ``windows``: None for those that fit the file. ``zeros``: how
-    many bytes of those at the end are read, None for all."""
+    many bytes of those at the end are read, None for all. ``one_pass``: reads what it can of a local file."""
 
     step: int
     windows: Windows | None
     chain_only: bool
     zeros: int | None = None
+    one_pass: OnePass | None = None
 
 
 def _scan_by_windows(file: File, report: Report, start: int, end: int | None, walk: _Walk) -> Generator[Chunk]:
@@ -210,11 +233,16 @@ def _scan_by_windows(file: File, report: Report, start: int, end: int | None, wa
 
 
 def _scan(file: File, report: Report, start: int, end: int | None, walk: _Walk, windows: Windows) -> Generator[Chunk]:
-    step, _, chain_only, zeros = walk
+    step, _, chain_only, zeros, one_pass = walk
     at, end = start, file.size if end is None else min(end, file.size)
     needed, before = 0, _NO_BATCHES
+    is_plain = one_pass is not None and has_plain_end(_headers_at(file, at))
     while at < end:
         until = min(step, end - at)
+        if is_plain and (chunk := _pass(file, one_pass, at, at + until)) is not None:
+            yield chunk
+            before, at = _last_of(before, chunk.batches, at, file.size), at + int(chunk.batches.ends[-1])
+            continue
         buffer, window = windows(at, until, needed)
         walked = scan_batches(buffer, max_bytes=until)
         ended = at + len(buffer)
@@ -244,6 +272,7 @@ def _scan(file: File, report: Report, start: int, end: int | None, walk: _Walk, 
                     file, _last_of(before, batches, at, file.size), stop, zeros=zeros, chain_only=chain_only
                 )
         if len(batches):
+            is_plain = one_pass is not None and has_plain_end(batches) and _ends_intact(buffer, batches)
             yield Chunk(buffer, at, batches)
             before, at = _last_of(before, batches, at, file.size), stop
         elif is_cut and size > LARGEST_WINDOW:
@@ -256,6 +285,24 @@ def _scan(file: File, report: Report, start: int, end: int | None, walk: _Walk, 
                 return
             at = broken.resume_at
         del buffer  # lest its memory be that of the next window but one only
+
+
+def _headers_at(file: File, position: int) -> Batches:
+    head = file.read(position, layouts.BATCH_V2_SIZE)
+    return read_headers(head, np.zeros(int(len(head) == layouts.BATCH_V2_SIZE), np.int64))
+
+
+def _ends_intact(buffer: NDArray[np.uint8], batches: Batches) -> bool:
+    return bool(checksums_match(buffer, batches.take(slice(len(batches) - 1, None))).all())
+
+
+def _pass(file: File, one_pass: OnePass | None, start: int, until: int) -> Chunk | None:
+    """The next batches of a local file that are read in one pass. Where they do not follow those before, one of these
+    may be damaged and hide others, but not if they are intact."""
+    if one_pass is None or not isinstance(file, LocalFile):
+        return None
+    passed = one_pass.read(file.descriptor, start, until, file.size)
+    return None if passed is None else Chunk(_EMPTY, start, passed.batches, file=file, passed=passed)
 
 
 def _passed_over(
@@ -388,6 +435,8 @@ def wrong_checksum(
 
 def check_checksums(chunk: Chunk, path: str, report: Report) -> NDArray[np.bool_]:
     """Return which batches are what was written (bool, shape ``(n,)``); the others are reported."""
+    if chunk.passed is not None:
+        return np.ones(len(chunk.batches), np.bool_)
     computed = compute_checksums(chunk.buffer, chunk.batches)
     valid = computed == chunk.batches.checksum
     if not valid.all():
@@ -396,9 +445,25 @@ def check_checksums(chunk: Chunk, path: str, report: Report) -> NDArray[np.bool_
     return valid
 
 
-def all_decoded(decoder: Decoder, chunk: Chunk, chosen: Batches) -> Iterator[DecodedRecords]:
-    """Yield what a decoder makes of some batches of a chunk, to the last record."""
-    yield from decoder.decode(chunk.buffer, chosen, chunk.base)
+def decode_chunk(decoder: Decoder, chunk: Chunk, chosen: Batches, report: Report = ignore) -> Iterator[DecodedRecords]:
+    """Yield what a decoder makes of some batches of a chunk, but for what waits for more. Where they were decoded as
+    they were read, but others are chosen now, or another decoder is, they are read again, and what changed meanwhile is
+    reported and left out."""
+    if chunk.file is None:
+        yield from decoder.decode(chunk.buffer, chosen, chunk.base)
+        return
+    known = None if chunk.passed is None else chunk.passed.records(decoder, chosen, chunk.base)
+    if known is not None:
+        yield from known
+        return
+    for loaded in Chunk(_EMPTY, chunk.base, chosen, chunk.file).load(report):
+        valid = check_checksums(loaded, chunk.file.path, report)
+        yield from decoder.decode(loaded.buffer, loaded.batches.take(valid), loaded.base)
+
+
+def all_decoded(decoder: Decoder, chunk: Chunk, chosen: Batches, report: Report = ignore) -> Iterator[DecodedRecords]:
+    """Yield what a decoder makes of some batches of a chunk, to the last record; as :func:`decode_chunk` else."""
+    yield from decode_chunk(decoder, chunk, chosen, report)
     if (rest := decoder.flush()) is not None:
         last = [rest]
         del rest

@@ -124,6 +124,14 @@ def crc32(buffer: NDArray[np.uint8], start: int, end: int) -> int:
     return _by_tables(_CRC32_TABLES, buffer, start, end)
 
 
+@inlined
+def crc32c(buffer: NDArray[np.uint8], start: int, end: int) -> int:
+    """CRC-32C of ``buffer[start:end]``, for kernels."""
+    if CRC32C_INSTRUCTION:
+        return _by_instruction(buffer, start, end)
+    return _by_tables(_CRC32C_TABLES, buffer, start, end)
+
+
 @kernel("void(Array(uint8, 1, 'C', readonly=True), int64[::1], int64[::1], uint32[::1])")
 def crc32_ranges(
     buffer: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64], checksums: NDArray[np.uint32]
@@ -139,7 +147,4 @@ def crc32c_ranges(
 ) -> None:
     """CRC-32C (Castagnoli) of ``buffer[starts[i]:ends[i]]`` into ``checksums[i]``."""
     for i in range(len(starts)):
-        if CRC32C_INSTRUCTION:
-            checksums[i] = _by_instruction(buffer, starts[i], ends[i])
-        else:
-            checksums[i] = _by_tables(_CRC32C_TABLES, buffer, starts[i], ends[i])
+        checksums[i] = crc32c(buffer, starts[i], ends[i])

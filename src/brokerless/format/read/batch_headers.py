@@ -232,6 +232,12 @@ def read_headers(buffer: NDArray[np.uint8], positions: NDArray[np.int64]) -> Bat
     return Batches(positions, raw, len(buffer))
 
 
+def has_plain_end(batches: Batches) -> bool:
+    """Return whether the last of some batches is v2 without a codec."""
+    last = batches.take(slice(len(batches) - 1, None))
+    return bool(((last.magic == layouts.MAGIC_V2) & (last.codec == layouts.NO_CODEC)).any())
+
+
 def checksums_match(buffer: NDArray[np.uint8], batches: Batches) -> NDArray[np.bool_]:
     """Return whether each batch's stored checksum is that of its bytes (``RecordBatch.isValid``): bool, shape
     ``(n,)``."""

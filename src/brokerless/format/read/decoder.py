@@ -113,7 +113,7 @@ class Decoder:
         data: int = DATA,
         any_of: Sequence[bytes] = (),
     ) -> None:
-        self._selected = np.array([keys, values, headers], dtype=np.uint8)
+        self.selected = np.array([keys, values, headers], dtype=np.uint8)
         self._inflater = Inflater(max_batch_bytes)
         self._rows, self._data, self._fit = rows, data, data
         self._any_of = [np.frombuffer(each, np.uint8) for each in any_of]
@@ -135,9 +135,7 @@ class Decoder:
         if unread.any():
             self._check_headers(buffer, batches.take(unread), base)
         compressed = (batches.codec != 0) & ~unread
-        # What is yielded owns whole columns, so those of a small file must be small.
-        needed = max(_LEAST, int(batches.sizes.sum()) * (_INFLATES if compressed.any() else 2))
-        self._fit = min(self._data, 1 << (needed - 1).bit_length())  # of few sizes, so that memory can be used again
+        self._expect(int(batches.sizes.sum()) * (_INFLATES if compressed.any() else 2))
         kinds = batches.is_legacy * 2 + compressed
         borders = np.flatnonzero(np.diff(kinds)) + 1
         for start, end in zip([0, *borders.tolist()], [*borders.tolist(), len(batches)], strict=True):
@@ -162,6 +160,35 @@ class Decoder:
         decoded = DecodedRecords(columns, positions, given, is_control=is_control, damages=self._damages)
         self._columns, self._sources, self._damages = None, [], []
         return decoded
+
+    def begin(self, size: int) -> RecordColumns:
+        """The columns for batches that take ``size`` bytes, which a kernel decodes; :meth:`add` has to follow."""
+        self._expect(2 * size)
+        return self._current()
+
+    def add(self, batches: Batches, given: NDArray[np.int32], base: int) -> None:
+        """Count the records that a kernel has decoded: ``given`` (int32, shape ``(n,)``) of each batch."""
+        self._source(batches, 0, len(batches), given=given, base=base)
+
+    def full(self) -> Iterator[DecodedRecords]:
+        """Yield the columns, which the next batch does not fit in."""
+        full = [self._full()]
+        yield full.pop()
+
+    def searched(self, buffer: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+        """The byte strings of ``any_of`` one after the other, where each ends, and three places in each: those of the
+        bytes that ``buffer`` seldom has."""
+        ends = np.cumsum([len(each) for each in self._any_of], dtype=np.int64)
+        nothing = np.empty(0, np.uint8)
+        together = np.concatenate([nothing, *self._any_of])
+        rarest = np.array(self._find_rarest(buffer), np.int64).reshape(-1)
+        return together, ends, rarest
+
+    def _expect(self, needed: int) -> None:
+        """Makes the next columns for so many bytes of records."""
+        # What is yielded owns whole columns, so those of a small file must be small.
+        needed = max(_LEAST, needed)
+        self._fit = min(self._data, 1 << (needed - 1).bit_length())  # of few sizes, so that memory can be used again
 
     def _check_headers(self, buffer: NDArray[np.uint8], batches: Batches, base: int) -> None:
         view = buffer.data
@@ -255,7 +282,7 @@ class Decoder:
             if resume[0] == 0:
                 after = decode_intact_batches(
                     buffer, first, starts, ends, counts, run.entry_offset, base_timestamps, timestamp_types,
-                    run.base_sequence, incomplete, self._selected, *columns.arrays(), given,
+                    run.base_sequence, incomplete, self.selected, *columns.arrays(), given,
                 )  # fmt: skip
                 self._source(run, first, after, given=given, base=base)
                 first = after
@@ -274,7 +301,7 @@ class Decoder:
             last = first + 1
             after = decode_batches(
                 buffer, first, starts[:last], ends, counts, run.entry_offset, base_timestamps, timestamp_types,
-                run.base_sequence, incomplete, self._selected, *columns.arrays(), given, status, stopped_at, resume,
+                run.base_sequence, incomplete, self.selected, *columns.arrays(), given, status, stopped_at, resume,
             )  # fmt: skip
             self._source(run, first, last, given=given, base=base)
             if status[first]:
@@ -307,7 +334,7 @@ class Decoder:
         while True:
             columns = self._current()
             after = decode_messages(
-                buffer, first, run.positions, run.ends, run.entry_offset, self._selected, *columns.arrays(), given,
+                buffer, first, run.positions, run.ends, run.entry_offset, self.selected, *columns.arrays(), given,
                 status,
             )  # fmt: skip
             self._source(run, first, after, given=given, base=base)
@@ -352,7 +379,7 @@ class Decoder:
             columns = self._current()
             after = decode_wrappers(
                 self._inflater.buffer, first, starts, ends, run.entry_offset, run.magic, run.timestamp_type,
-                run.max_timestamp, self._selected, *columns.arrays(), given, status, stopped_at, base_offsets,
+                run.max_timestamp, self.selected, *columns.arrays(), given, status, stopped_at, base_offsets,
                 has_base_offset,
             )  # fmt: skip
             self._source(run, first, after, given=given, base=base)
@@ -374,18 +401,23 @@ class Decoder:
         self, buffer: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
         """Return which of ``buffer[starts[i]:ends[i]]`` contain any of the requested byte strings."""
-        from brokerless.format.read.search_kernels import find_rarest, mark_containing
+        from brokerless.format.read.search_kernels import mark_containing
 
-        if self._rarest is None:  # once, as a buffer may be of a few small batches
-            self._rarest = [find_rarest(buffer, each) for each in self._any_of]
         found = np.zeros(len(starts), np.uint8)
-        for each, rarest in zip(self._any_of, self._rarest, strict=True):
+        for each, rarest in zip(self._any_of, self._find_rarest(buffer), strict=True):
             mark_containing(buffer, starts, ends, each, rarest, found)
         return found != 0
 
+    def _find_rarest(self, buffer: NDArray[np.uint8]) -> list[NDArray[np.int64]]:
+        from brokerless.format.read.search_kernels import find_rarest
+
+        if self._rarest is None:  # once, as a buffer may be of a few small batches
+            self._rarest = [find_rarest(buffer, each) for each in self._any_of]
+        return self._rarest
+
     def _current(self) -> RecordColumns:
         if self._columns is None:
-            headers = min(HEADERS, max(_FEW, self._fit >> 5)) if self._selected[2] else 0
+            headers = min(HEADERS, max(_FEW, self._fit >> 5)) if self.selected[2] else 0
             rows = min(self._rows, max(_FEW, self._fit >> 3))
             self._columns = allocate(rows, self._fit, headers, self._reused)
         return self._columns

@@ -384,7 +384,7 @@ def _findings(
         missing_ranges += _pass_over_unread(unreadable, segment.base_offset, follower.gaps)
         if names.parse_segment_file(segment.log.name) is not None and not each.is_merged:
             yield from follower.gaps.at_segment(segment.base_offset, segment.log.path)
-        seen = SegmentScan(segment.base_offset, last_offset, watch=follower.watch)
+        seen = SegmentScan(segment.base_offset, last_offset, watch=follower.watch, needs_bytes=True)
         findings = verify_file(each.file, seen, max_batch_bytes, done=done, start=each.start)
         yield from graded_by_place(findings, partition, is_last=each.is_last, was_clean=was_clean)
         last_offset = seen.last_offset

@@ -1,0 +1,139 @@
+"""Reads, checks and decodes the intact batches of a local file in one call of a kernel for many of them.
+
+Only v2 batches without a codec are read this way, up to the first that is none of these, or not intact in any way: that
+one is left to those who read a buffer, check its batches and decode them.
+"""
+
+# Kernels take all columns as positional arguments, which the checker cannot count.
+# pyright: reportCallIssue=false
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.format import layouts
+from brokerless.format.columns import RecordColumns
+from brokerless.format.kernel import load_kernels
+from brokerless.format.read.batch_headers import Batches
+from brokerless.format.read.decoder import DecodedRecords, Decoder
+from brokerless.format.read.intact_batch_kernels import SPACE, decode_intact_batches
+from brokerless.format.read.one_pass_kernels import FULL, PAGE, PASSED_OVER, read_intact_batches
+
+STEP = 1 << 18
+"""Bytes that are read at once: they stay in the second-level cache of a core until their records are decoded."""
+_LARGEST = 1 << 20
+"""The largest batch that is read here."""
+_FIRST, _MOST = 1 << 18, 8 << 20
+"""Bytes of a file that one call reads, at first and at most, as reading may end soon."""
+_BATCHES = 1 << 14
+"""The most batches of one call."""
+_SAMPLED = 1 << 16
+"""Bytes of a file in which those of a byte string are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """Intact batches whose records are in the decoder's columns, but do not count until they are chosen.
+
+    ``batches``: all that were read, whose positions count from where reading began; ``size``: bytes of them.
+    """
+
+    batches: Batches
+    size: int
+    _given: NDArray[np.int32]
+    _columns: RecordColumns
+    _used: NDArray[np.int64]
+    _decoder: Decoder
+    _is_full: bool
+
+    def records(self, decoder: Decoder, chosen: Batches, base: int) -> Iterator[DecodedRecords] | None:
+        """Return columns of ``decoder`` that are full, if these batches were read for it and those of them that were
+        decoded are exactly ``chosen``; None otherwise. ``base``: where reading began (bytes)."""
+        wanted = self._given != PASSED_OVER
+        if decoder is not self._decoder or not np.array_equal(chosen.positions, self.batches.positions[wanted]):
+            return None
+        self._columns.used[:] = self._used
+        rows = np.flatnonzero(self._given >= 0)
+        self._decoder.add(self.batches.take(rows), self._given[rows], base)
+        return self._decoder.full() if self._is_full else iter(())
+
+
+class OnePass:
+    """Reads for one decoder, which it fills. ``control``: control records are decoded, too."""
+
+    def __init__(self, decoder: Decoder, *, control: bool = True) -> None:
+        self._decoder, self._control = decoder, control
+        self._usual = _FIRST
+        self._memory: _Workspace | None = None
+        self._search: tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]] | None = None
+
+    def read(self, descriptor: int, start: int, until: int, size: int) -> Passed | None:
+        """The batches that begin in ``[start, until)`` of an open file that has ``size`` bytes, or the first of them,
+        as far as they are intact; None if the first is left to others."""
+        if self._memory is None:
+            load_kernels([read_intact_batches, decode_intact_batches])
+            self._memory = _Workspace.allocate()
+        memory, until = self._memory, min(until, start + self._usual)
+        columns = self._decoder.begin(min(until, size) - start)
+        used = columns.used.copy()
+        found, stopped_at, why = read_intact_batches(
+            descriptor, start, until, size, STEP, memory.window, *self._searched(descriptor, start), self._control,
+            memory.positions, memory.heads, memory.given, *memory.of_window, self._decoder.selected,
+            *columns.arrays(),
+        )  # fmt: skip
+        filled = columns.used.copy()
+        columns.used[:] = used
+        if found == 0:
+            return None
+        self._usual = min(8 * self._usual, _MOST)
+        heads = memory.heads[: found * layouts.BATCH_V2_SIZE].copy().reshape(-1, layouts.BATCH_V2_SIZE)
+        return Passed(
+            Batches(memory.positions[:found].copy(), heads, size - start),
+            stopped_at - start,
+            _given=memory.given[:found].copy(),
+            _columns=columns,
+            _used=filled,
+            _decoder=self._decoder,
+            _is_full=why == FULL,
+        )
+
+    def _searched(self, descriptor: int, start: int) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+        """The byte strings that are searched for, where each ends, and which of their bytes are compared first."""
+        if self._search is None:
+            sample = b""
+            with suppress(OSError):  # the kernel reads nothing either
+                sample = os.pread(descriptor, _SAMPLED, start)
+            self._search = self._decoder.searched(np.frombuffer(sample, np.uint8))
+        return self._search
+
+
+@dataclass(frozen=True, slots=True)
+class _Workspace:
+    """What the kernel writes to: a window of the file, and what is known of the batches of a call and of a window."""
+
+    window: NDArray[np.uint8]
+    positions: NDArray[np.int64]
+    heads: NDArray[np.uint8]
+    given: NDArray[np.int32]
+    of_window: tuple[NDArray[np.generic], ...]
+
+    @classmethod
+    def allocate(cls) -> _Workspace:
+        whole, most = np.empty(_LARGEST + SPACE + 2 * PAGE, np.uint8), STEP // layouts.BATCH_V2_SIZE + 1
+        wide, narrow = np.empty((5, most), np.int64), np.empty((3, most), np.int32)
+        single = np.zeros((3, most), np.uint8)
+        of_window = (*wide, narrow[0], narrow[1], single[0].view(np.int8), narrow[2], single[1], single[2])
+        begin = -whole.ctypes.data % PAGE
+        return cls(
+            window=whole[begin : begin + _LARGEST + SPACE + PAGE],
+            positions=np.empty(_BATCHES, np.int64),
+            heads=np.empty(_BATCHES * layouts.BATCH_V2_SIZE, np.uint8),
+            given=np.empty(_BATCHES, np.int32),
+            of_window=of_window,
+        )

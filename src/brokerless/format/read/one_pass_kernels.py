@@ -1,0 +1,222 @@
+"""The kernel that reads a file, checks its batches and decodes their records, a small window after another.
+
+Bytes that were read are checked, searched and decoded while they are in the processor's cache: in memory of the size of
+a chunk they would be fetched three times. What a batch and its records are, other kernels say, which this one calls.
+"""
+
+# Inside kernels, numbers are Numba's, and intrinsics take what Numba gives them.
+# pyright: basic, reportCallIssue=false, reportReturnType=false, reportArgumentType=false, reportAssignmentType=false
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.format.columns import COLUMNS_SIGNATURE
+from brokerless.format.crc.kernels import crc32c
+from brokerless.format.intrinsics import copy_bytes, keep_apart, load_u32_be, load_u64_be
+from brokerless.format.kernel import external_function, inlined, kernel, separate
+from brokerless.format.layouts import (
+    BATCH_CRC_START,
+    BATCH_V2,
+    BATCH_V2_SIZE,
+    CODEC_MASK,
+    CONTROL_BIT,
+    CREATE_TIME,
+    LOG_APPEND_TIME,
+    LOG_ENTRY_SIZE,
+    MAGIC_POSITION,
+    MAGIC_V2,
+    TIMESTAMP_TYPE_BIT,
+    position_of,
+)
+from brokerless.format.read.intact_batch_kernels import NO_ROOM, SPACE, decode_intact_batches
+from brokerless.format.read.search_kernels import mark_containing
+
+CARE, FULL = 1, 2
+"""Why reading stopped before the requested end, if not because there was no place for more batches: at a batch that is
+not for this kernel, or for whose records the columns have no room."""
+NOT_FOUND, PASSED_OVER = -1, -2
+"""What is given of a batch that was checked but not decoded: it has none of the byte strings, or control records."""
+PAGE = 4096
+
+_HEADER = BATCH_V2_SIZE
+_CRC, _ATTRIBUTES = position_of(BATCH_V2, "crc"), position_of(BATCH_V2, "attributes") + 1
+_BASE_TIME, _MAX_TIME = position_of(BATCH_V2, "base_timestamp"), position_of(BATCH_V2, "max_timestamp")
+_SEQUENCE, _COUNT = position_of(BATCH_V2, "base_sequence"), position_of(BATCH_V2, "count")
+_pread = external_function("pread", "intp(intc, voidptr, uintp, int64)")
+
+
+@inlined
+def _size_of_intact(window: NDArray[np.uint8], at: int, end: int) -> int:
+    """The bytes of the batch at a position; 0 if it is not whole before ``end``, and -1 if it is no v2 batch without a
+    codec whose checksum is right."""
+    if at + _HEADER > end:
+        return np.int64(0)
+    size = _declared_size(window, at, end)
+    if size < _HEADER or window[at + MAGIC_POSITION] != MAGIC_V2 or window[at + _ATTRIBUTES] & CODEC_MASK != 0:
+        return np.int64(-1)
+    if size > end - at:
+        return np.int64(0)
+    is_intact = crc32c(window, at + BATCH_CRC_START, at + size) == load_u32_be(window, at + _CRC)
+    return size if is_intact else np.int64(-1)
+
+
+@inlined
+def _declared_size(window: NDArray[np.uint8], at: int, end: int) -> int:
+    """The bytes of the batch at a position, as its header has them; 0 where that is not before ``end``."""
+    if at + LOG_ENTRY_SIZE > end:
+        return np.int64(0)
+    return np.int64(np.int32(load_u32_be(window, at + 8))) + LOG_ENTRY_SIZE
+
+
+@separate
+def _take_found(
+    window: NDArray[np.uint8],
+    needles: NDArray[np.uint8],
+    needle_ends: NDArray[np.int64],
+    rarest: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    count: int,
+    found: NDArray[np.uint8],
+) -> int:
+    """Keeps those of ``count`` batches that have one of the byte strings; returns how many these are."""
+    keep_apart()
+    found[:count] = 0
+    first = np.int64(0)
+    for needle in range(len(needle_ends)):
+        last, places = needle_ends[needle], 3 * needle
+        mark_containing(
+            window, starts[:count], ends[:count], needles[first:last], rarest[places : places + 3], found[:count]
+        )
+        first = last
+    kept = np.int64(0)
+    for batch in range(count):
+        if found[batch] != 0:
+            rows[kept], starts[kept], ends[kept] = rows[batch], starts[batch], ends[batch]
+            kept += 1
+    return kept
+
+
+@kernel(
+    "UniTuple(int64, 3)(int32, int64, int64, int64, int64, uint8[::1], Array(uint8, 1, 'C', readonly=True), int64[::1],"
+    " int64[::1], boolean, int64[::1], uint8[::1], int32[::1], int64[::1], int64[::1], int64[::1], int64[::1],"
+    " int64[::1], int32[::1], int32[::1], int8[::1], int32[::1], uint8[::1], uint8[::1], uint8[::1], "
+    + COLUMNS_SIGNATURE
+    + ")"
+)
+def read_intact_batches(
+    descriptor: int,
+    start: int,
+    until: int,
+    size: int,
+    step: int,
+    window: NDArray[np.uint8],
+    needles: NDArray[np.uint8],
+    needle_ends: NDArray[np.int64],
+    rarest: NDArray[np.int64],
+    control: bool,
+    positions: NDArray[np.int64],
+    heads: NDArray[np.uint8],
+    given: NDArray[np.int32],
+    rows: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    base_offsets: NDArray[np.int64],
+    base_timestamps: NDArray[np.int64],
+    counts: NDArray[np.int32],
+    base_sequences: NDArray[np.int32],
+    timestamp_types: NDArray[np.int8],
+    decoded: NDArray[np.int32],
+    incomplete: NDArray[np.uint8],
+    found: NDArray[np.uint8],
+    selected: NDArray[np.uint8],
+    offset: NDArray[np.int64],
+    timestamp: NDArray[np.int64],
+    sequence: NDArray[np.int32],
+    timestamp_type: NDArray[np.int8],
+    key_ends: NDArray[np.int32],
+    key_null: NDArray[np.uint8],
+    key_data: NDArray[np.uint8],
+    value_ends: NDArray[np.int32],
+    value_null: NDArray[np.uint8],
+    value_data: NDArray[np.uint8],
+    header_ends: NDArray[np.int32],
+    header_key_ends: NDArray[np.int32],
+    header_key_data: NDArray[np.uint8],
+    header_value_ends: NDArray[np.int32],
+    header_value_null: NDArray[np.uint8],
+    header_value_data: NDArray[np.uint8],
+    used: NDArray[np.int64],
+) -> tuple[int, int, int]:
+    """Reads the batches of a file of ``size`` bytes that begin in ``[start, until)``, ``step`` bytes at once, as far as
+    they are intact v2 batches without a codec, and decodes them into columns. Returns how many, where it stopped
+    (bytes), and why: 0 at ``until`` or where ``positions`` is full, :data:`CARE` or :data:`FULL`.
+
+    ``window``: memory of a page, and :data:`SPACE`, more than the largest batch takes. ``needles``: byte strings that
+    end at ``needle_ends``, of which a batch must have one to be decoded, if there are any; ``rarest`` as
+    ``mark_containing`` has it, three for each. ``control``: control records are decoded too.
+    For each batch, ``positions`` gets where it begins, counted from ``start``, ``heads`` its first 61 bytes, and
+    ``given`` its records, :data:`NOT_FOUND` or :data:`PASSED_OVER`. ``rows`` to ``found``: memory for the batches of
+    one window, of one length; ``incomplete`` is all 0.
+
+    A file that became shorter, and what the system does not read, is for others: there it stops.
+    """
+    at, count, length, most = start, 0, step, len(window) - PAGE - SPACE
+    while at < until and count < len(positions):
+        place = at % PAGE
+        end = place + _pread(descriptor, window.ctypes.data + place, min(length, most, size - at), at)
+        here, batches, chosen = place, 0, 0
+        batch_size = np.int64(0)
+        while here - place < until - at and batches < len(rows) and count + batches < len(positions):
+            batch_size = _size_of_intact(window, here, end)
+            if batch_size <= 0:
+                break
+            row = count + batches
+            positions[row] = at - start + here - place
+            copy_bytes(heads, _HEADER * row, window, here, _HEADER)
+            if window[here + _ATTRIBUTES] & CONTROL_BIT != 0 and not control:
+                given[row] = PASSED_OVER
+            else:
+                given[row] = NOT_FOUND
+                starts[chosen], ends[chosen], rows[chosen] = here, here + batch_size, row
+                chosen += 1
+            batches += 1
+            here += batch_size
+        if batches == 0:
+            wanted = _declared_size(window, here, end)
+            if batch_size < 0 or wanted <= length or wanted > most or wanted > size - at:
+                return count, at, CARE
+            length = wanted
+            continue
+        if len(needle_ends) > 0:
+            chosen = _take_found(window, needles, needle_ends, rarest, rows, starts, ends, chosen, found)
+        for batch in range(chosen):
+            here_of = starts[batch]
+            is_appended = window[here_of + _ATTRIBUTES] & TIMESTAMP_TYPE_BIT != 0
+            timestamp_types[batch] = LOG_APPEND_TIME if is_appended else CREATE_TIME
+            base_timestamps[batch] = np.int64(load_u64_be(window, here_of + (_MAX_TIME if is_appended else _BASE_TIME)))
+            base_offsets[batch] = np.int64(load_u64_be(window, here_of))
+            base_sequences[batch] = np.int32(load_u32_be(window, here_of + _SEQUENCE))
+            counts[batch] = np.int32(load_u32_be(window, here_of + _COUNT))
+            starts[batch] = here_of + _HEADER
+            decoded[batch] = 0
+        done = decode_intact_batches(
+            window, 0, starts[:chosen], ends, counts, base_offsets, base_timestamps, timestamp_types, base_sequences,
+            incomplete, selected, offset, timestamp, sequence, timestamp_type, key_ends, key_null, key_data,
+            value_ends, value_null, value_data, header_ends, header_key_ends, header_key_data, header_value_ends,
+            header_value_null, header_value_data, used, decoded,
+        )  # fmt: skip
+        for batch in range(done):
+            given[rows[batch]] = decoded[batch]
+        if done < chosen:
+            count = rows[done]
+            return count, start + positions[count], FULL if decoded[done] == NO_ROOM else CARE
+        count += batches
+        at += here - place
+        if batch_size < 0:
+            return count, at, CARE
+        length = step
+    return count, at, 0

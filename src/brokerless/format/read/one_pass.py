@@ -80,6 +80,7 @@ class OnePass:
             load_kernels([read_intact_batches, decode_intact_batches])
             self._memory = _Workspace.allocate()
         memory, until = self._memory, min(until, start + self._usual)
+        _announce(descriptor, start, min(until, size) - start)
         columns = self._decoder.begin(min(until, size) - start)
         used = columns.used.copy()
         found, stopped_at, why = read_intact_batches(
@@ -111,6 +112,13 @@ class OnePass:
                 sample = os.pread(descriptor, _SAMPLED, start)
             self._search = self._decoder.searched(np.frombuffer(sample, np.uint8))
         return self._search
+
+
+def _announce(descriptor: int, start: int, length: int) -> None:
+    """Tells the system what is about to be read, so that a disk reads more than a small window at once."""
+    if length > STEP and hasattr(os, "posix_fadvise"):
+        with suppress(OSError):
+            os.posix_fadvise(descriptor, start, length, os.POSIX_FADV_WILLNEED)
 
 
 @dataclass(frozen=True, slots=True)

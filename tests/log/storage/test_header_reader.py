@@ -125,7 +125,7 @@ def test_the_way_that_takes_less_time_is_taken_until_the_other_may_take_less(
 
     monkeypatch.setattr(headers, "headers_by_windows", way("windows"))
     monkeypatch.setattr(headers, "headers_by_reads", way("reads"))
-    monkeypatch.setattr(headers.time, "perf_counter", lambda: now)
+    monkeypatch.setattr(headers, "_times", lambda: headers.Times(now, 0.0, None))
     with opened(path) as file:
         read = header_reader(file)
         step, at = 10 * headers._TRIAL, 0
@@ -140,8 +140,16 @@ def test_the_way_that_takes_less_time_is_taken_until_the_other_may_take_less(
         assert go_on(2) == ["reads", "windows"]
         assert taken == [("reads", headers._TRIAL), ("windows", headers._TRIAL)]
         assert go_on(8) == ["reads"] * 8
-        assert taken == [("reads", step)] * 8
+        assert taken == [("reads", headers._TRIAL), *[("reads", step)] * 7]
         seconds["reads"] = 3.0
         assert go_on(4) == ["reads", "windows", "windows", "windows"]
         seconds["windows"] = seconds["reads"] = 1.0
         assert {*go_on(100)} == {"windows", "reads"}
+
+
+@pytest.mark.parametrize(
+    ("waits", "seconds"), [((7, 7), 0.5), ((7, 8), 3.0), ((None, None), 3.0)], ids=["in memory", "waited", "unknown"]
+)
+def test_the_turn_of_another_process_does_not_count(waits: tuple[int | None, int | None], seconds: float) -> None:
+    one, other = headers.Times(10.0, 1.0, waits[0]), headers.Times(13.0, 1.5, waits[1])
+    assert headers.seconds_between(one, other) == seconds

@@ -2,14 +2,16 @@
 
 A read takes some time, however little it reads: where batches are small, a window of many takes less. On a disk, what
 lies between small batches is read sooner than the next header is found; between large ones it is not. None of this can
-be queried, so both ways are tried, and the clock decides.
+be queried, so both ways are tried, and the clock decides, or processor time where nothing was waited for.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,17 +48,42 @@ def header_reader(file: LocalFile) -> HeaderReader:
     It raises :class:`UnreadableError` where the system does not read.
     """
     took = {headers_by_reads: 0.0, headers_by_windows: 0.0}  # seconds for each byte of log
+    last = headers_by_reads
 
     def read(start: int, until: int, end: int) -> tuple[BatchScan, Batches]:
+        nonlocal last
         way = min(took, key=lambda each: took[each])
-        began = time.perf_counter()
-        walked, batches = way(file, start, until if took[way] else min(until, start + _TRIAL), end)
+        is_known = took[way] > 0 and way is last
+        last, began = way, _times()
+        walked, batches = way(file, start, until if is_known else min(until, start + _TRIAL), end)
         for each in took:
             took[each] *= _FADES
-        took[way] = (time.perf_counter() - began) / max(1, walked.stopped_at)
+        took[way] = seconds_between(began, _times()) / max(1, walked.stopped_at)
         return walked, batches
 
     return read
+
+
+class Times(NamedTuple):
+    """Seconds by the clock, and of this thread on a processor; and how often the thread has waited, None where the
+    system does not say."""
+
+    clock: float
+    thread: float
+    waits: int | None
+
+
+def _times() -> Times:
+    waits = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw if hasattr(resource, "RUSAGE_THREAD") else None
+    return Times(time.perf_counter(), time.thread_time(), waits)
+
+
+def seconds_between(one: Times, other: Times) -> float:
+    """Return what something took: processor time where it waited for nothing, as all was in memory, lest a turn of
+    another process count; else by the clock."""
+    if one.waits is not None and one.waits == other.waits:
+        return other.thread - one.thread
+    return other.clock - one.clock
 
 
 def headers_by_windows(file: LocalFile, start: int, until: int, end: int) -> tuple[BatchScan, Batches]:

@@ -28,6 +28,7 @@ ORDER = (
     "log.commit",
     "tables interchange table_formats internals explanation typed",
     "clusters",
+    "requests",
     "jobs.run jobs.manifest jobs.named_partitions jobs.segment_checks",
     "jobs.recovered jobs.rewrite jobs.verify jobs.audit jobs.convert jobs.compact",
     "jobs.size jobs.load jobs.export jobs.salvage jobs.merge",

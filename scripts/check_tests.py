@@ -79,7 +79,6 @@ TESTED_IN = {
     "jobs/erase/replicas": "cli/commands/test_erase.py",
     "jobs/erase/recording": "cli/commands/test_erase.py",
     "jobs/erase/signed_manifest": "cli/commands/test_erase.py",
-    "cli/erasure_options": "cli/commands/test_erase.py",
     "jobs/prove/claims": "jobs/prove/test_job.py",
     "jobs/prove/partition": "jobs/prove/test_job.py",
     "views/proof_page": "jobs/prove/test_job.py",

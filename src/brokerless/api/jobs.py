@@ -2,46 +2,43 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections import deque
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from brokerless.clock import Time, milliseconds
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, harm_of
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
-from brokerless.log.names import Include
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import named
 from brokerless.progress import Report, ignore
+from brokerless.requests.checking import AuditRequest, RestartRequest, SizeRequest, TrimRequest, VerifyRequest
+from brokerless.requests.writing import CompactRequest, ConvertRequest, EraseRequest, SalvageRequest
 from brokerless.tables.partition_tables import read_records
-from brokerless.text import ShownList, html_table, name_options, parse_bytes, short_html, short_repr
+from brokerless.tables.read_options import bound
+from brokerless.text import ShownList, html_table, name_options, short_html, short_repr
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from brokerless.clusters.start.results import DirectoryRestart, Restart
     from brokerless.dataset.table_dataset import TableDataset
-    from brokerless.dataset.tables import TableName, Tables
+    from brokerless.dataset.tables import Tables
     from brokerless.explanation.files import Explanation
     from brokerless.jobs.audit.job import PartitionAudit
     from brokerless.jobs.audit.remote import RemoteAudit
     from brokerless.jobs.compact.job import CompactResult
-    from brokerless.jobs.compact.settings import CompactOptions
-    from brokerless.jobs.convert.job import Conversion, ConvertResult
+    from brokerless.jobs.convert.job import ConvertResult
     from brokerless.jobs.rewrite.plan import Source
-    from brokerless.jobs.run.types import Spark
-    from brokerless.jobs.salvage.job import Salvage, SalvageResult
-    from brokerless.jobs.size.choices import Choice
+    from brokerless.jobs.salvage.job import SalvageResult
     from brokerless.jobs.size.result import TopicSize
     from brokerless.jobs.trim.job import Trim
-    from brokerless.log.config import LogConfig
+    from brokerless.requests.reading import TableName
     from brokerless.tables.read_options import ReadOptions
     from brokerless.typed.records import Decode
     from brokerless.typed.topic_type import Decoding
@@ -208,14 +205,6 @@ def list_paths(paths: Paths, if_none: str) -> list[str]:
     return [named(os.fspath(each)) for each in listed]
 
 
-def bound(max_batch_bytes: int | None) -> int:
-    """Return what one batch may inflate to, in bytes: as requested, or 128 MiB. Raises :class:`UsageError`."""
-    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-    from brokerless.tables.read_options import check_bound
-
-    return check_bound(max_batch_bytes) or DEFAULT_MAX_BATCH_BYTES
-
-
 def records(partitions: Sequence[PartitionPath], options: ReadOptions, decode: Decode) -> pa.RecordBatchReader:
     if decode is None or decode is False:
         return read_records(partitions, options)
@@ -230,79 +219,52 @@ def schema(partitions: Sequence[PartitionPath], decode: Decoding | None, max_bat
     return report_schemas(partitions, decode, max_batch_bytes=max_batch_bytes)
 
 
-def verify(
-    partitions: Sequence[PartitionPath],
-    max_batch_bytes: int | None,
-    spark: Spark,
-    budget: int | None = None,
-    state: str | os.PathLike[str] | None = None,
-) -> Generator[Finding]:
+def verify(partitions: Sequence[PartitionPath], request: VerifyRequest) -> Generator[Finding]:
     from brokerless.jobs.verify.job import verify
+    from brokerless.jobs.verify.turn import begin_turn
 
-    bytes_ = bound(max_batch_bytes)
-    turn = None
-    if budget is not None or state is not None:
-        from brokerless.jobs.verify.turn import begin_turn
-
-        turn = begin_turn(partitions, budget, None if state is None else os.fspath(state))
-    for finding in verify(partitions, bytes_, spark=spark, processes=1, turn=turn):
+    bytes_ = bound(request.max_batch_bytes)
+    turn = begin_turn(partitions, request.budget, None if request.state is None else os.fspath(request.state))
+    for finding in verify(partitions, bytes_, spark=request.spark, processes=1, turn=turn):
         if isinstance(finding, UnreadableError):
             raise finding
         yield finding
 
 
-def audit(
-    directory: LogDirectory,
-    selected: Sequence[PartitionPath] | None,
-    max_batch_bytes: int | None,
-    spark: Spark,
-    price_per_gb: float | None = None,
-    kafka: str | None = None,
-    log_dirs: LogDirs = (),
-) -> LogAudit:
+def audit(directory: LogDirectory, selected: Sequence[PartitionPath] | None, request: AuditRequest) -> LogAudit:
     from brokerless.clusters.directory_state import load_directory_state
     from brokerless.clusters.start.start import foresee_start
     from brokerless.jobs.audit.job import audit_directory, audit_partitions, errors_of
-    from brokerless.jobs.audit.remote import audit_remote, has_remote, local_part, without_reported
+    from brokerless.jobs.audit.remote import audit_remote, check_price, has_remote, local_part, without_reported
 
-    foreseen = None
-    if kafka is not None or log_dirs:
-        own = _with_others(local_part(directory), log_dirs)
-        is_whole = selected is None
-        foreseen = foresee_start(own, max_batch_bytes, with_partitions=is_whole, version=kafka).get(directory.path)
-    if price_per_gb is not None and not 0 < price_per_gb < math.inf:
-        raise UsageError(f"price_per_gb: {price_per_gb!r} is no number above 0")
-    if price_per_gb is not None and not has_remote(directory):
-        raise UsageError("price_per_gb: this is the price of what is in a bucket, which open(..., remote=...) names")
+    max_batch_bytes, foreseen = bound(request.max_batch_bytes), None
+    if request.kafka is not None or request.log_dirs:
+        own = _with_others(local_part(directory), request.log_dirs)
+        starts = foresee_start(own, max_batch_bytes, with_partitions=selected is None, version=request.kafka)
+        foreseen = starts.get(directory.path)
+    check_price(request.price_per_gb, [directory])
     state, partitions = load_directory_state(directory), directory.partitions if selected is None else selected
     partitions = tuple(map(without_reported, partitions)) if has_remote(directory) else partitions
     places = None if selected is None else {(each.topic or "", each.partition or 0) for each in selected}
     audits: list[PartitionAudit] = []
-    results = audit_partitions(partitions, state, bound(max_batch_bytes), spark=spark, processes=1)
+    results = audit_partitions(partitions, state, max_batch_bytes, spark=request.spark, processes=1)
     with closing(results):
         for each in results:
             if isinstance(each, UnreadableError):
                 raise each
             audits.append(each)
-    remote = audit_remote(directory, price_per_gb, places, errors_of(audits))
+    remote = audit_remote(directory, request.price_per_gb, places, errors_of(audits))
     return LogAudit(tuple(audits), tuple(audit_directory(directory, state, audits, foreseen)), remote)
 
 
-def restart(
-    directory: LogDirectory,
-    selected: Sequence[PartitionPath] | None,
-    kafka: str | None,
-    max_batch_bytes: int | None,
-    remote: Paths | None = None,
-    log_dirs: LogDirs = (),
-) -> LogRestart:
+def restart(directory: LogDirectory, selected: Sequence[PartitionPath] | None, request: RestartRequest) -> LogRestart:
     from brokerless.clusters.directory_state import load_directory_state
     from brokerless.clusters.start.directories import plan_directories
     from brokerless.clusters.start.job import plan_partition
 
-    state = load_directory_state(directory)
-    own = _with_others(directory, log_dirs)
-    start = next(iter(plan_directories(own, None, max_batch_bytes, version=kafka, bucket=remote)), None)
+    state, max_batch_bytes = load_directory_state(directory), request.max_batch_bytes
+    own = _with_others(directory, request.log_dirs)
+    start = next(iter(plan_directories(own, None, max_batch_bytes, version=request.kafka, bucket=request.remote)), None)
     partitions = directory.partitions if selected is None else selected
     restarts = (plan_partition(each, state, start, max_batch_bytes) for each in partitions)
     return LogRestart(tuple(restarts), start, is_whole=selected is None)
@@ -317,110 +279,47 @@ def _with_others(directory: LogDirectory, log_dirs: LogDirs) -> list[LogDirector
     return [directory, *(bare.get(each) or resolve(Location(each)) for each in paths)]
 
 
-def salvage(
-    sources: Sequence[Source],
-    to: Location,
-    settings: Salvage,
-    include: Collection[Include],
-    on_damage: Report | None,
-    spark: Spark,
-) -> list[SalvageResult]:
-    from brokerless.jobs.salvage.job import plan, salvage
+def salvage(sources: Sequence[Source], request: SalvageRequest) -> list[SalvageResult]:
+    from brokerless.jobs.salvage.job import plan, salvage, settings_of
 
-    planned = plan(sources, to, settings, include)
-    return ShownList(salvage(planned, on_damage or ignore, spark=spark, processes=1))
+    planned = plan(sources, _target(request), settings_of(request), request.include)
+    return ShownList(salvage(planned, request.on_damage or ignore, spark=request.spark, processes=1))
 
 
-def salvage_settings(
-    as_: Literal["segments", "parquet"],
-    segment_bytes: int | None,
-    partial: bool,
-    dry_run: bool,
-    max_batch_bytes: int | None,
-) -> Salvage:
-    from brokerless.jobs.salvage.job import Salvage
-
-    return Salvage(
-        log_config(segment_bytes), bound(max_batch_bytes), dry_run, partial=partial, parquet=as_ == "parquet"
-    )
-
-
-def convert(
-    sources: Sequence[Source],
-    to: Location,
-    conversion: Conversion,
-    named: Collection[str],
-    manifest: str | os.PathLike[str] | None,
-    on_damage: Report | None,
-    spark: Spark,
-) -> list[ConvertResult]:
-    """``manifest``: by which a later run goes on; what an earlier one has converted is not in the result."""
-    from brokerless.jobs.convert.job import ConvertSettings, convert, plan
-    from brokerless.jobs.manifest import JobManifest
+def convert(sources: Sequence[Source], request: ConvertRequest, named: Collection[str]) -> list[ConvertResult]:
+    """What an earlier run of the manifest has converted is not in the result."""
+    from brokerless.jobs.convert.job import conversion_of, convert, opened_manifest, plan
     from brokerless.jobs.rewrite.reading import raise_damage
-    from brokerless.log.storage.paths import full_path
 
-    with ExitStack() as stack:
-        journal = None
-        if manifest is not None:
-            settings = ConvertSettings(full_path(to.path), replace(conversion, dry_run=False))
-            opened = JobManifest.open(os.fspath(manifest), "convert", settings, dry_run=conversion.dry_run)
-            journal = stack.enter_context(opened)
-        planned = plan(sources, to, conversion, named, journal)
-        results = convert(planned, on_damage or raise_damage, spark=spark, manifest=journal, processes=1)
-        return ShownList(results)
+    conversion, to = conversion_of(request), _target(request)
+    with opened_manifest(request, conversion) as manifest:
+        planned = plan(sources, to, conversion, named, manifest)
+        report = request.on_damage or raise_damage
+        return ShownList(convert(planned, report, spark=request.spark, manifest=manifest, processes=1))
 
 
-def log_config(segment_bytes: int | None) -> LogConfig | None:
-    """Return the sizes of segments and indexes; None where segments end as in the source."""
-    from brokerless.log.config import LogConfig
-
-    return None if segment_bytes is None else LogConfig(segment_bytes=segment_bytes)
+def _target(request: SalvageRequest | ConvertRequest | EraseRequest) -> Location:
+    return Location.of(request.to, request.storage_options)
 
 
-def trim(
-    directory: LogDirectory,
-    selected: Sequence[PartitionPath] | None,
-    *,
-    free: int | str | None,
-    retention: bool,
-    before: Time | None,
-    topics: Collection[str] | None,
-    log_dirs: LogDirs,
-    apply: bool,
-) -> Trim:
+def trim(directory: LogDirectory, selected: Sequence[PartitionPath] | None, request: TrimRequest) -> Trim:
     from brokerless.jobs.trim.candidates import TrimLimits
     from brokerless.jobs.trim.job import trim
 
-    partitions, named = selected, None if topics is None else set(topics)
+    partitions, named = selected, None if request.topics is None else set(request.topics)
     if named is not None:
         partitions = [each for each in selected or directory.partitions if each.topic in named]
     elif selected is not None:
         named = {each.topic or "" for each in selected}
-    others = [resolve(Location(os.fspath(each))) for each in log_dirs]
-    size = parse_bytes(free) if isinstance(free, str) else free
-    if free is not None and (size is None or size < 1):
-        raise UsageError(f"free={free!r} is not a number of bytes above 0; use one such as 1000000, '500MB' or '1GiB'")
-    return trim(
-        directory, TrimLimits.one_of(size, milliseconds(before), retention=retention), partitions=partitions,
-        named=named or (), others=others, apply=apply,
-    )  # fmt: skip
+    others = [resolve(Location(os.fspath(each))) for each in request.log_dirs]
+    limits = TrimLimits.of(request)
+    return trim(directory, limits, partitions=partitions, named=named or (), others=others, apply=request.apply)
 
 
-def size(
-    partitions: Sequence[PartitionPath],
-    choices: Iterable[Choice],
-    sample: float | None,
-    full: bool,
-    max_batch_bytes: int | None,
-    spark: Spark,
-) -> list[TopicSize]:
-    from brokerless.jobs.size.job import SizeSettings, size
+def size(partitions: Sequence[PartitionPath], request: SizeRequest) -> list[TopicSize]:
+    from brokerless.jobs.size.job import settings_of, size
 
-    if full and sample is not None:
-        raise UsageError("full and sample exclude each other; use one of them")
-    settings = SizeSettings(tuple(choices), sample, full, bound(max_batch_bytes))
-    return ShownList(size(partitions, settings, spark=spark, processes=1))
+    return ShownList(size(partitions, settings_of(request), spark=request.spark, processes=1))
 
 
 def explain(
@@ -440,19 +339,14 @@ def explain(
     raise UnreadableError(partition.path, "there is no segment")
 
 
-def compact(
-    sources: Sequence[Source],
-    to: Location | None,
-    options: CompactOptions,
-    topics: Collection[str],
-    on_damage: Report | None,
-    spark: Spark,
-) -> list[CompactResult]:
+def compact(sources: Sequence[Source], request: CompactRequest, topics: Collection[str]) -> list[CompactResult]:
     from brokerless.jobs.compact.job import compact, plan
+    from brokerless.jobs.compact.settings import options_of
     from brokerless.jobs.rewrite.reading import raise_damage
 
-    planned = plan(sources, to, options, topics, on_damage or ignore)
-    return ShownList(compact(planned, on_damage or raise_damage, spark=spark, processes=1))
+    to = None if request.to is None else Location.of(request.to, request.storage_options)
+    planned = plan(sources, to, options_of(request), topics, request.on_damage or ignore)
+    return ShownList(compact(planned, request.on_damage or raise_damage, spark=request.spark, processes=1))
 
 
 def select_topics(partitions: Sequence[PartitionPath], topics: Iterable[str] | str | None) -> Sequence[PartitionPath]:

@@ -16,45 +16,41 @@ from brokerless.log.producer.state import ProducerState
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.progress import Done, ignore
-from brokerless.tables.arguments import checked
+from brokerless.requests import shared
+from brokerless.requests.option_types import ANY_BATCHES, BATCH_SETTINGS, FUNCTION, LOG_CONFIG, ROUTING, URL
+from brokerless.requests.options import asks, given, request
 from brokerless.tables.batcher import BatchSettings
 
 
-@checked
-def load(
-    batches: Iterable[pa.RecordBatch],
-    directory: str,
-    routing: Routing | None = None,
-    settings: BatchSettings | None = None,
-    config: LogConfig | None = None,
-    *,
-    storage_options: StorageOptions | None = None,
-    dry_run: bool = False,
-    done: Done = ignore,
-) -> Loaded:
+@request
+class LoadRequest:
+    batches: Iterable[pa.RecordBatch] = given(
+        ANY_BATCHES,
+        "any columns of records, such as key, value and timestamp. Offsets that are given have to rise in each "
+        "partition and are kept, gaps as well, and so are timestamps",
+        flag=None,
+        kw_only=False,
+    )
+    directory: str = given(URL, "the log directory", flag=None, kw_only=False)
+    routing: Routing | None = given(
+        ROUTING, "topic and partition of rows that do not name them", flag=None, default=None, kw_only=False
+    )
+    settings: BatchSettings | None = given(
+        BATCH_SETTINGS, "format, codec and size of batches", flag=None, default=None, kw_only=False
+    )
+    config: LogConfig | None = given(
+        LOG_CONFIG, "sizes of segments and indexes", flag=None, default=None, kw_only=False
+    )
+    storage_options: StorageOptions | None = given(shared.STORAGE_OPTIONS, default=None)
+    dry_run: bool = given(shared.DRY_RUN, default=False)
+    done: Done = given(FUNCTION, "called with the numbers of rows that were taken in", flag=None, default=ignore)
+
+
+@asks(LoadRequest)
+def load(request: LoadRequest) -> Loaded:
     """Write record batches as new partitions of a log directory, as ``brokerless load``.
 
     All of them take their names when all is written.
-
-    Parameters
-    ----------
-    batches : iterable of pyarrow.RecordBatch
-        Any columns of records, such as ``key``, ``value`` and ``timestamp``. Offsets that are given have to rise in
-        each partition and are kept, gaps as well, and so are timestamps.
-    directory : path or URL
-        The log directory.
-    routing : Routing, optional
-        Topic and partition of rows that do not name them.
-    settings : BatchSettings, optional
-        Format, codec and size of batches.
-    config : LogConfig, optional
-        Sizes of segments and indexes.
-    storage_options : dict, optional
-        fsspec's options of a URL.
-    dry_run : bool, default False
-        Do all but write.
-    done : callable, optional
-        Called with the numbers of rows that were taken in.
 
     Returns
     -------
@@ -76,9 +72,14 @@ def load(
     >>> sum(each.records for each in loaded.partitions)
     2
     """
-    to = output_directory(Location.of(directory, storage_options), ())
-    loading = Loading(routing or Routing(), settings or BatchSettings(), config or LogConfig(), dry_run)
-    return load_into(to, batches, loading, done)
+    to = output_directory(Location.of(request.directory, request.storage_options), ())
+    loading = Loading(
+        request.routing or Routing(),
+        request.settings or BatchSettings(),
+        request.config or LogConfig(),
+        request.dry_run,
+    )
+    return load_into(to, request.batches, loading, request.done)
 
 
 class PartitionOutput(partition_writer.PartitionWriter):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from brokerless.findings import Finding
 from brokerless.progress import Report
-from brokerless.tables.arguments import checked
+from brokerless.requests.writing import PipelineRequest
 
 if TYPE_CHECKING:
     from brokerless.jobs.pipeline.job import PipelineRun
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from brokerless.jobs.run.types import Spark
 
 
-@checked
 def pipeline(
     path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
     to: str | os.PathLike[str] | None = None,
@@ -62,14 +61,15 @@ def pipeline(
     """
     from brokerless.jobs.pipeline.job import run_pipeline
 
+    request = PipelineRequest(path, to, settings=settings, on_finding=on_finding, spark=spark)
+
     def report(finding: Finding) -> None:
-        if on_finding is not None:
-            on_finding(finding)
+        if request.on_finding is not None:
+            request.on_finding(finding)
 
-    return run_pipeline(_settings(path, to, settings, options), report, spark=spark)
+    return run_pipeline(_settings(request, options), report, spark=request.spark)
 
 
-@checked
 def next_offsets(
     path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
     to: str | os.PathLike[str] | None = None,
@@ -97,23 +97,18 @@ def next_offsets(
     from brokerless.jobs.pipeline import tables
     from brokerless.jobs.pipeline.sources import find_log_directories, select_copies
 
-    own = _settings(path, to, settings, options)
+    own = _settings(PipelineRequest(path, to, settings=settings), options)
     copies = select_copies(find_log_directories(own), own)
     return json.dumps(tables.next_offsets(own, [each[0] for each in copies.values()]))
 
 
-def _settings(
-    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-    to: str | os.PathLike[str] | None,
-    settings: str | os.PathLike[str] | None,
-    options: Mapping[str, Any],
-) -> Settings:
+def _settings(request: PipelineRequest, options: Mapping[str, Any]) -> Settings:
     from brokerless.jobs.pipeline.settings import load_settings, make_settings
 
-    given = [path] if isinstance(path, str | os.PathLike) else list(path)
-    found = {} if settings is None else load_settings(os.fspath(settings))
-    found |= {"paths": tuple(os.fspath(each) for each in given)} if given else {}
-    found |= {} if to is None else {"to": os.fspath(to)}
+    paths = [request.path] if isinstance(request.path, str | os.PathLike) else list(request.path)
+    found = {} if request.settings is None else load_settings(os.fspath(request.settings))
+    found |= {"paths": tuple(os.fspath(each) for each in paths)} if paths else {}
+    found |= {} if request.to is None else {"to": os.fspath(request.to)}
     return make_settings({**found, **_fields(options)})
 
 

@@ -47,16 +47,16 @@ def add_tiered(parser: ArgumentParser) -> None:
 def add_key_pair(parser: ArgumentParser) -> None:
     """Add the option for encrypted remote segments."""
     help_of_key = "a private key (PEM) of encrypted remote segments, by the name of its key pair; can be repeated"
-    parser.add_argument("--key-pair", action=_EachOnce, type=key_pair, default=[], metavar="ID=FILE", help=help_of_key)
+    parser.add_argument("--key-pair", action=EachOnce, type=key_pair, default=[], metavar="ID=FILE", help=help_of_key)
 
 
 def add_public_key(parser: ArgumentParser, name: str = "--public-key", text: str = "") -> None:
     """Add the option for what is to be encrypted. ``text``: its help."""
     help_of_key = text or "encrypt what is stored for this key pair: its public key (RSA, PEM), by its name; repeat it"
-    parser.add_argument(name, action=_EachOnce, type=key_pair, default=[], metavar="ID=FILE", help=help_of_key)
+    parser.add_argument(name, action=EachOnce, type=key_pair, default=[], metavar="ID=FILE", help=help_of_key)
 
 
-class _EachOnce(Action):
+class EachOnce(Action):
     """Collects pairs of a name and a value; a name that comes twice is refused."""
 
     def __call__(
@@ -64,7 +64,8 @@ class _EachOnce(Action):
     ) -> None:
         pairs = getattr(namespace, self.dest)
         if values[0] in dict(pairs):
-            raise ArgumentError(self, f"{values[0]} is given twice")
+            name = values[0] if isinstance(values[0], str) else "-".join(map(str, values[0]))
+            raise ArgumentError(self, f"{name} is given twice")
         setattr(namespace, self.dest, [*pairs, values])
 
 
@@ -159,7 +160,7 @@ def add_dry_run(parser: ArgumentParser) -> None:
 def add_apply(parser: ArgumentParser, help_of_apply: str) -> None:
     """``--apply`` of what changes nothing without it, for which ``--dry-run`` is another name."""
     either = parser.add_mutually_exclusive_group()
-    either.add_argument("--apply", action="store_true", help=f"{help_of_apply}; without it, nothing is changed")
+    either.add_argument("--apply", action="store_true", help=help_of_apply)
     either.add_argument("--dry-run", action="store_true", help="only report what would be done, as without --apply")
 
 

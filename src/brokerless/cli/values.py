@@ -114,6 +114,26 @@ def price(text: str) -> float:
     return number
 
 
+def sample(text: str) -> float:
+    """Bytes, or a share of what there is: ``10%``."""
+    if not text.endswith("%"):
+        return float(size(text))
+    try:
+        share = float(text[:-1]) / 100
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise ArgumentTypeError(f"{text!r} is not a share; use one such as 0.5% or 10%")
+    return min(share, 1 - 1e-9)
+
+
+def record_count(text: str) -> int:
+    """How many records a batch has."""
+    if not 0 < count(text) <= 1 << 20:
+        raise ArgumentTypeError(f"{text} is not 1 to {1 << 20} records")
+    return int(text)
+
+
 def states(text: str) -> tuple[str, ...]:
     """Return what else to include, separated by commas."""
     names = tuple(text.split(","))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -33,15 +33,12 @@ from brokerless.log.names import is_internal
 from brokerless.log.ranges import Range
 from brokerless.ordered_threads import processors
 from brokerless.progress import Report, ignore
+from brokerless.requests.reading import TableName
 from brokerless.schemas import BATCHES, NAME, RECORDS, SEGMENTS, TIMESTAMP, TRANSACTIONS
 from brokerless.tables.partition_tables import read_batches, read_records, read_transactions, segment_rows
 from brokerless.tables.read_options import ReadOptions
 from brokerless.tables.record_filter import RecordFilter
 
-TableName = Literal[
-    "records", "batches", "segments", "transactions", "groups", "offsets", "lag", "topics", "findings",
-    "mirrorOffsetSyncs", "mirrorCheckpoints", "connectOffsets", "connectConfigs", "connectStatus",
-]  # fmt: skip
 TABLES: tuple[TableName, ...] = get_args(TableName)
 
 TOPICS = pa.schema(

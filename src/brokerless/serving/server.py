@@ -19,6 +19,7 @@ from typing import Self
 from brokerless.errors import BrokerlessError, UsageError
 from brokerless.log.directory import LogDirectory
 from brokerless.progress import Report
+from brokerless.requests.serving import ServeRequest
 from brokerless.serving.access import Access
 from brokerless.serving.admission import Admission, Client
 from brokerless.serving.certificates import DEFAULT, parse_rules
@@ -71,6 +72,29 @@ class ServeOptions:
     def knows_certificates(self) -> bool:
         """Whether clients are who their certificates say; with logins, these say it."""
         return self.tls_client_ca is not None and not self.has_logins
+
+
+def options_of(request: ServeRequest) -> ServeOptions:
+    """Return what was requested. Raises :class:`UsageError` for what is no address."""
+    return ServeOptions(
+        listen=parse_address(request.listen),
+        advertise=None if request.advertise is None else parse_address(request.advertise),
+        offsets=_path(request.offsets),
+        skips_damage=request.skip_damaged,
+        is_insecure=request.insecure,
+        tls_cert=_path(request.tls_cert),
+        tls_key=_path(request.tls_key),
+        tls_client_ca=_path(request.tls_client_ca),
+        mapping_rules=request.principal_mapping_rules,
+        users=_path(request.users),
+        cluster_users=request.cluster_users,
+        super_users=tuple(request.super_users),
+        allows_unless_listed=request.allow_everyone_if_no_acl_found,
+    )
+
+
+def _path(path: str | os.PathLike[str] | None) -> str | None:
+    return None if path is None else os.fspath(path)
 
 
 def parse_address(text: str) -> tuple[str, int]:

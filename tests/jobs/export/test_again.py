@@ -20,9 +20,9 @@ from brokerless.cli import main
 from brokerless.errors import DamageError, UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.jobs.export.job import Export, export, plan
-from brokerless.jobs.export.tasks import ExportForm
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
+from brokerless.requests.writing import ExportForm
 from brokerless.table_formats import export_state
 
 

@@ -7,12 +7,13 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from brokerless.cli.options import add_all, add_kafka, add_max_batch_bytes, add_remote, add_severity, add_spark
+from brokerless.cli.options import add_all, add_remote, add_severity
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
+from brokerless.cli.requests import add_request
 from brokerless.cli.selection import is_narrowed
-from brokerless.cli.values import price
-from brokerless.errors import UnreadableError, UsageError
+from brokerless.errors import UnreadableError
+from brokerless.requests.checking import AuditRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -52,23 +53,19 @@ EXAMPLES = """\
 
 def add_options(parser: ArgumentParser) -> None:
     add_remote(parser)
-    help_of_price = "what 10^9 bytes cost in a month in the bucket: shows costs as well; with --remote, or of a bucket"
-    parser.add_argument("--price-per-gb", type=price, metavar="PRICE", help=help_of_price)
-    add_kafka(parser, "the Kafka whose start is foreseen, by default the newest that starts")
-    add_spark(parser)
-    add_max_batch_bytes(parser)
+    add_request(parser, AuditRequest)
     add_severity(parser)
     add_all(parser, "also partitions in which nothing was found, and each finding by itself")
 
 
 def run(options: Namespace) -> int:
-    from brokerless.jobs.audit.remote import has_remote
+    from brokerless.jobs.audit.remote import check_price
 
     output = Output()
     is_found = False
     logs = output.log_directories(options)
-    if logs and options.price_per_gb is not None and not any(has_remote(each.directory) for each in logs):
-        raise UsageError("--price-per-gb: this is the price of what is in a bucket, which --remote names")
+    if logs:
+        check_price(options.price_per_gb, [each.directory for each in logs])
     starts = _foresee_start(logs, options)
     for number, log in enumerate(logs):
         chosen = output.chosen(log, options, shows_others=True)
@@ -100,9 +97,9 @@ def _audit(
 ) -> bool:
     """Return whether there are warnings or errors."""
     from brokerless.clusters.directory_state import load_directory_state
-    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.audit.job import audit_directory, audit_partitions, errors_of
     from brokerless.jobs.audit.remote import audit_remote, has_remote, without_reported
+    from brokerless.tables.read_options import bound
     from brokerless.views.audit import finding_row, partition_lines, remote_lines, remote_row, summary_lines
     from brokerless.views.findings import FindingGroups, is_at_least, root_of
 
@@ -129,7 +126,7 @@ def _audit(
     places = {(each.topic or "", each.partition or 0) for each in chosen} if is_narrowed(options) else None
     is_compared = has_remote(log.directory)
     partitions = [without_reported(each) if is_compared else each for each in chosen]
-    max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
+    max_batch_bytes = bound(options.max_batch_bytes)
     total = sum(each.size for each in partitions)
     with (
         progress("reading", total) as done,

@@ -7,18 +7,15 @@ from functools import partial
 
 from brokerless.cli.options import (
     add_all_below,
-    add_dry_run,
-    add_max_batch_bytes,
-    add_public_key,
     add_remote,
     add_selection,
     add_tiered,
-    add_to,
 )
 from brokerless.cli.output import FINDINGS, UNUSABLE, Output
 from brokerless.cli.progress import progress
+from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import is_selected
-from brokerless.cli.values import size
+from brokerless.requests.backups import BackupRequest
 
 DESCRIPTION = """\
 Stores what the disks of a stopped cluster have, one copy of each batch, as a snapshot in a bucket or a directory.
@@ -61,25 +58,13 @@ def add_paths(parser: ArgumentParser) -> None:
 
 def add_options(parser: ArgumentParser) -> None:
     add_remote(parser)
-    add_to(parser)
-    parser.add_argument("--name", metavar="NAME", help="a name of the snapshot, by which it is read as URL@NAME")
-    add_public_key(parser)
-    help_of_one = "store it for one --public-key: without its private key, nobody reads the backup again"
-    parser.add_argument("--one-key", action="store_true", help=help_of_one)
-    help_of_compression = "compress (zstd) the segments whose first batch is not compressed"
-    parser.add_argument("--compress", action="store_true", help=help_of_compression)
-    help_of_size = "bytes at which stored segments end (default: 256MiB)"
-    parser.add_argument("--segment-size", type=size, metavar="SIZE", help=help_of_size)
-    add_dry_run(parser)
-    add_max_batch_bytes(parser)
+    add_request(parser, BackupRequest, without=("key_pairs",))
 
 
 def run(options: Namespace) -> int:
-    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.backup.job import backup
-    from brokerless.jobs.backup.plan import DEFAULT_SEGMENT_SIZE, BackupOptions, plan_backup
+    from brokerless.jobs.backup.plan import options_of, plan_backup
     from brokerless.log.storage.location import Location
-    from brokerless.log.tiered.writing.encryption import load_public_keys
     from brokerless.views.jobs.backup import backup_lines, lost_rows, partition_rows, snapshot_row
 
     output = Output()
@@ -87,15 +72,8 @@ def run(options: Namespace) -> int:
     if output.exit_code == UNUSABLE:
         output.say("nothing was stored")
         return output.end()
-    how = BackupOptions(
-        name=options.name,
-        segment_size=options.segment_size or DEFAULT_SEGMENT_SIZE,
-        max_batch_bytes=options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
-        dry_run=options.dry_run,
-        is_selected=partial(is_selected, options),
-        public_keys=load_public_keys(dict(options.public_key)),
-        one_key=options.one_key,
-        compress=options.compress,
+    how = options_of(
+        request_of(BackupRequest, options, paths=options.paths, key_pairs=None), partial(is_selected, options)
     )
     with progress("reading the metadata"):
         planned = plan_backup(sources, Location.of(options.to), how)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from brokerless.cli.options import add_as, add_dry_run, add_max_batch_bytes, add_segment_bytes, add_to, log_config
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
-from brokerless.errors import UsageError
-from brokerless.log.storage.location import Location
+from brokerless.cli.requests import add_request, request_of
+from brokerless.requests.recovery import CarveRequest
 from brokerless.text import count_of, format_bytes
 
 DESCRIPTION = """\
@@ -33,30 +32,16 @@ def add_paths(parser: ArgumentParser) -> None:
 
 
 def add_options(parser: ArgumentParser) -> None:
-    add_to(parser)
-    add_as(parser)
-    add_segment_bytes(parser)
-    add_dry_run(parser)
-    add_max_batch_bytes(parser)
+    add_request(parser, CarveRequest)
 
 
 def run(options: Namespace) -> int:
-    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.recovered.open_files import open_lone
-    from brokerless.jobs.salvage.carve import Carved, Carving, carve, carve_directory, check
+    from brokerless.jobs.salvage.carve import Carved, carve, carvings_of, check
     from brokerless.views.jobs.salvage import carved_lines, carved_row
 
-    parquet = options.form == "parquet"
-    if parquet and options.segment_bytes is not None:
-        raise UsageError("--segment-bytes does not apply to --as parquet; use one of them")
-    output = Output()
-    config = log_config(options)
-    max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
-    to = carve_directory(Location.of(options.to), options.paths)
-    carvings = [
-        Carving(Location(path), to, config, max_batch_bytes=max_batch_bytes, dry_run=options.dry_run, parquet=parquet)
-        for path in options.paths
-    ]
+    request, output = request_of(CarveRequest, options, paths=options.paths), Output()
+    carvings = carvings_of(request, options.paths)
     total = 0
     for each in carvings:
         with open_lone(each.location) as file:

@@ -7,6 +7,8 @@ from argparse import ArgumentParser, Namespace
 from brokerless.cli.commands.snapshots import add_paths
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
+from brokerless.cli.requests import add_request
+from brokerless.requests.backups import CheckRequest
 
 DESCRIPTION = """\
 Checks that every object that the snapshots of a backup name is there, in the size that was stored.
@@ -28,7 +30,7 @@ __all__ = ["DESCRIPTION", "EXAMPLES", "add_options", "add_paths", "run"]
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--read", choices=("all",), help="read all objects, and compare their bytes")
+    add_request(parser, CheckRequest)
 
 
 def run(options: Namespace) -> int:

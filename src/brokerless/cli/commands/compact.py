@@ -8,14 +8,13 @@ from base64 import b64encode
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from brokerless import clock
-from brokerless.cli.options import add_max_batch_bytes, add_redact, add_spark, add_timezone, log_config
+from brokerless.cli.options import add_redact, add_timezone
 from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.progress import progress
+from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import named_topics
-from brokerless.cli.values import count, size
-from brokerless.clock import TIME, parse_time
 from brokerless.errors import UsageError
+from brokerless.requests.writing import CompactRequest
 from brokerless.text import count_of, format_bytes, show
 from brokerless.views.findings import not_written
 from brokerless.views.table import format_number, table
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from brokerless.jobs.compact.job import CompactResult
-    from brokerless.jobs.compact.settings import CompactOptions
 
 DESCRIPTION = """\
 Compacts partitions as Kafka's log cleaner does, without a broker, into new partitions that a broker can serve: of
@@ -58,54 +56,28 @@ _TOP, _LONGEST_KEY = 10, 100
 
 
 def add_options(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--to", metavar="DIRECTORY", help="directory or URL to write to; created if it does not exist")
-    add(
-        "--dry-run",
-        "--what-if",
-        dest="dry_run",
-        action="store_true",
-        help="only report what would be left; write nothing",
-    )
-    add("--delete-retention-ms", type=count, metavar="MS", help="delete.retention.ms (default: the topic's, or a day)")
-    add("--min-compaction-lag-ms", type=count, metavar="MS", help="min.compaction.lag.ms (default: the topic's, or 0)")
-    add("--segment-bytes", type=size, metavar="SIZE", help="segment.bytes: what small segments may become together")
-    add("--now", metavar="TIME", help=f"the time for delete horizons and lags, {TIME} (default: now)")
+    add_request(parser, CompactRequest)
     add_timezone(parser)
-    add("--keep-active", action="store_true", help="leave the last segment alone, as a running broker does")
-    add("--from-start", action="store_true", help="ignore cleaner-offset-checkpoint: clean all of the log again")
-    help_of_kafka = "whose rules: 4.4 makes v2 of v0 and v1 (the default), 3.9 keeps these formats"
-    add("--kafka", choices=("3.9", "4.4"), default="4.4", help=help_of_kafka)
-    help_of_memory = "memory for keys, 32 bytes each; where it is not enough, keys are read again (default: 256MB)"
-    add("--key-memory", type=size, metavar="SIZE", help=help_of_memory)
-    add(
-        "--top",
-        type=count,
-        default=_TOP,
-        metavar="N",
-        help=f"--dry-run: so many keys with most records (default: {_TOP})",
-    )
     add_redact(parser)
-    add_spark(parser)
-    add_max_batch_bytes(parser)
 
 
 def run(options: Namespace) -> int:
     from brokerless.jobs.compact.job import compact, plan
+    from brokerless.jobs.compact.settings import options_of
 
     if options.to is None and not options.dry_run:
         raise UsageError("nowhere to write to; use --to DIRECTORY, or --dry-run")
-    output = Output()
+    request, output = request_of(CompactRequest, options), Output()
     sources = output.sources(options)
     if output.exit_code == UNUSABLE:
         output.say("nothing was written")
         return output.end()
     named = named_topics((each for source in sources for each in source.partitions), options)
-    planned = plan(sources, options.to, _options(options), named, output.damage)
+    planned = plan(sources, request.to, options_of(request), named, report=output.damage)
     results: list[CompactResult] = []
     secret = secrets.token_bytes(32)
     with progress("reading", planned.size) as done:
-        for each in compact(planned, output.damage, done, spark=options.spark, say=output.say):
+        for each in compact(planned, output.damage, done, spark=request.spark, say=output.say):
             result = _redacted(each, secret) if options.redact else each
             results.append(result)
             if options.json:
@@ -113,26 +85,6 @@ def run(options: Namespace) -> int:
     if not options.json:
         _show(output, results, options)
     return output.end()
-
-
-def _options(options: Namespace) -> CompactOptions:
-    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-    from brokerless.jobs.compact.settings import CompactOptions
-
-    segment_bytes = None if options.segment_bytes is None else log_config(options).segment_bytes
-    return CompactOptions(
-        None if options.now is None else parse_time(options.now, clock.now(), options.timezone),
-        options.delete_retention_ms,
-        options.min_compaction_lag_ms,
-        segment_bytes=segment_bytes,
-        keep_active=options.keep_active,
-        from_start=options.from_start,
-        kafka=options.kafka,
-        max_batch_bytes=options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
-        dry_run=options.dry_run,
-        top_keys=options.top,
-        key_bytes=options.key_memory,
-    )
 
 
 def _redacted(result: CompactResult, secret: bytes) -> CompactResult:

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from brokerless.cli.options import (
-    FORMATS,
-    add_batch_settings,
-    add_dry_run,
-    add_isolation,
-    add_manifest,
-    add_max_batch_bytes,
     add_remote,
-    add_segment_bytes,
-    add_spark,
-    add_to,
-    log_config,
 )
 from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.progress import progress
+from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import named_topics
 from brokerless.errors import UsageError
+from brokerless.requests.writing import ConvertRequest
 from brokerless.text import count_of, format_bytes
 from brokerless.views.findings import not_written
 from brokerless.views.table import format_number, segments_changed, table
 
 if TYPE_CHECKING:
-    from brokerless.jobs.convert.job import Conversion, ConvertResult
-    from brokerless.jobs.manifest import JobManifest
+    from brokerless.jobs.convert.job import ConvertResult
 
 DESCRIPTION = """\
 Rewrites partitions in another message format, codec or batch size, as new partitions that a broker can serve.
@@ -61,30 +50,17 @@ _NAMES = ("partition", "offsets", "batches", "to", "records", "to", "size", "to"
 
 def add_options(parser: ArgumentParser) -> None:
     add_remote(parser)
-    add_to(parser)
-    help_of_size = "pack records into batches as a producer with this batch.size does (default: batches stay unchanged)"
-    add_batch_settings(parser, codec=None, message_format=None, batch_size=help_of_size)
-    add_segment_bytes(parser, unchanged=True)
-    add_isolation(parser)
-    add_dry_run(parser)
-    add_manifest(parser)
-    add_spark(parser)
-    add_max_batch_bytes(parser)
+    add_request(parser, ConvertRequest)
 
 
 def run(options: Namespace) -> int:
-    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-    from brokerless.format.convert import ConversionTarget
-    from brokerless.jobs.convert.job import Conversion, convert, plan
+    from brokerless.jobs.convert.job import conversion_of, convert, opened_manifest, plan
 
-    requested = (options.format, options.codec, options.batch_size, options.segment_bytes)
+    request = request_of(ConvertRequest, options)
+    requested = (request.message_format, request.codec, request.batch_size, request.segment_bytes)
     if all(each is None for each in requested):
         raise UsageError("nothing to convert; use --format, --codec, --batch-size or --segment-bytes")
-    magic = None if options.format is None else FORMATS.index(options.format)
-    target = ConversionTarget(magic, options.codec, options.level, options.batch_size)
-    config = None if options.segment_bytes is None else log_config(options)
-    max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
-    conversion = Conversion(target, config, options.isolation, max_batch_bytes=max_batch_bytes, dry_run=options.dry_run)
+    conversion = conversion_of(request)
     output = Output()
     sources = output.sources(options)
     if output.exit_code == UNUSABLE:
@@ -92,16 +68,15 @@ def run(options: Namespace) -> int:
         return output.end()
     named = named_topics((each for source in sources for each in source.partitions), options)
     results: list[ConvertResult] = []
-    with _manifest(options, conversion) as manifest:
-        planned = plan(sources, options.to, conversion, named, manifest)
+    with opened_manifest(request, conversion) as manifest:
+        planned = plan(sources, request.to, conversion, named, manifest=manifest)
         if manifest is not None and planned.finished:
             count = len(planned.finished) + len(planned.tasks)
             output.say(f"{len(planned.finished):,} of {count:,} partitions are done, as {manifest.path} says")
             if options.json:
                 output.objects({**manifest.recorded_task(each).result, "isFinished": True} for each in planned.finished)
         with progress("reading", planned.size) as done:
-            spark = options.spark
-            for result in convert(planned, output.damage, done, spark=spark, say=output.say, manifest=manifest):
+            for result in convert(planned, output.damage, done, spark=request.spark, say=output.say, manifest=manifest):
                 results.append(result)
                 if result.has_other_segments:
                     output.say(segments_changed(result.task.name, result.task.base_offsets, result.base_offsets))
@@ -112,17 +87,6 @@ def run(options: Namespace) -> int:
     elif not options.json:
         _show(output, results, options)
     return output.end()
-
-
-def _manifest(options: Namespace, conversion: Conversion) -> AbstractContextManager[JobManifest | None]:
-    from brokerless.jobs.convert.job import ConvertSettings
-    from brokerless.jobs.manifest import JobManifest
-    from brokerless.log.storage.paths import full_path
-
-    if options.manifest is None:
-        return nullcontext()
-    settings = ConvertSettings(full_path(options.to), replace(conversion, dry_run=False))
-    return JobManifest.open(options.manifest, "convert", settings, dry_run=options.dry_run)
 
 
 def _show(output: Output, results: list[ConvertResult], options: Namespace) -> None:

@@ -6,13 +6,14 @@ from argparse import ArgumentParser, Namespace
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from brokerless.cli.options import add_max_batch_bytes, add_remote, add_spark, add_tiered, add_topics
+from brokerless.cli.options import add_remote, add_tiered, add_topics
 from brokerless.cli.output import FINDINGS, UNUSABLE, Output
 from brokerless.cli.progress import progress
+from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import named_topics, select
-from brokerless.cli.values import amount, causes, count, parts
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log.names import is_internal
+from brokerless.requests.comparing import DiffRequest, ReplicasRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,43 +106,15 @@ def add_options(parser: ArgumentParser) -> None:
         "watermark of each partition"
     )
     add("--replicas", nargs="+", metavar="DISK", help=help_of_replicas)
-    add("--budget", type=amount, metavar="SIZE", help="compare at most so much in this run, as 50GB; needs --state")
-    add("--state", metavar="FILE", help="which replicas were compared when, for --budget; not in a log directory")
-    help_of_only = (
-        "compare only these: records, groups, settings, topics, acls, users, quotas; separate several with commas "
-        "(default: all that both sides have)"
-    )
-    add("--only", type=parts, default=(), metavar="PARTS", help=help_of_only)
-    help_of_allow = "causes by which the logs may differ, such as lagging; separate several with commas"
-    add("--allow", type=causes, default=(), metavar="CAUSES", help=help_of_allow)
-    help_of_limit = f"how many differences of a partition are listed (default: {LISTED}); all are counted"
-    add("--limit", type=count, default=LISTED, metavar="N", help=help_of_limit)
-    add("--show-keys", action="store_true", help="list differences with the keys of their records")
-    help_of_quick = (
-        "take batches with the same headers (offsets, checksum, size, producer) for the same, and do not read them: "
-        "damage in them is not found"
-    )
-    add("--quick", action="store_true", help=help_of_quick)
-    help_of_map = (
-        "the offset map of restore, of which RIGHT is the target: compare its partitions by that, and groups' positions"
-    )
-    add("--offset-map", metavar="DIRECTORY", help=help_of_map)
-    help_of_syncs = (
-        "the topic mm2-offset-syncs.ALIAS.internal of MirrorMaker 2, or the log directory that has it: RIGHT is a "
-        "mirror of LEFT, whose records are compared in their order"
-    )
-    add("--offset-syncs", metavar="PATH", help=help_of_syncs)
+    add_request(parser, ReplicasRequest, without=("max_batch_bytes", "spark"))
+    add_request(parser, DiffRequest)
     add("--metrics", metavar="FILE", help="also write metrics, in Prometheus's text format")
     add_remote(parser)
-    add_spark(parser)
-    add_max_batch_bytes(parser)
 
 
 def run(options: Namespace) -> int:
-    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.diff.beside.groups import GroupSettings
     from brokerless.jobs.diff.beside.parts import RECORDS, BesideRecords, compare_beside_records, requested
-    from brokerless.jobs.diff.causes import allowed_causes
     from brokerless.jobs.diff.job import DiffSettings
     from brokerless.jobs.diff.mirrors import load_offset_syncs, pair_by_syncs
     from brokerless.jobs.diff.pairs import load_offset_runs, pair, pair_by_map
@@ -149,14 +122,8 @@ def run(options: Namespace) -> int:
     from brokerless.log.storage.write_errors import refuse_directory
     from brokerless.views.jobs.diff import lines, rows_beside
 
-    max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
-    settings = DiffSettings(
-        allowed_causes(options.allow),
-        options.limit,
-        show_keys=options.show_keys,
-        quick=options.quick,
-        max_batch_bytes=max_batch_bytes,
-    )
+    request = request_of(DiffRequest, options, left=options.left or (), right=options.right or ())
+    settings = DiffSettings.of(request)
     output = Output()
     if options.metrics is not None:
         refuse_directory(options.metrics, "a file in it, such as diff.prom")
@@ -170,14 +137,14 @@ def run(options: Namespace) -> int:
     runs = None if options.offset_map is None else load_offset_runs(options.offset_map)
     only = options.only or (() if options.offset_syncs is None else (RECORDS,))
     if options.offset_syncs is not None:
-        syncs = load_offset_syncs(options.offset_syncs, output.damage, max_batch_bytes)
+        syncs = load_offset_syncs(options.offset_syncs, output.damage, settings.max_batch_bytes)
         pairs = pair_by_syncs(sides[0], sides[1], syncs)
     else:
         pairs = pair(*sides) if runs is None else pair_by_map(sides[0], sides[1], runs)
     pairs = pairs if RECORDS in requested(only) else []
     found = _compare(pairs, settings, options, output)
     topics = {each.topic or "" for side in sides for each in side.partitions} if options.topic else None
-    of_groups = GroupSettings(settings.allowed, topics, max_batch_bytes, runs, partitions=options.partition)
+    of_groups = GroupSettings(settings.allowed, topics, settings.max_batch_bytes, runs, partitions=options.partition)
     try:
         beside = compare_beside_records((sides[0], sides[1]), only, of_groups, output.damage)
     except UnreadableError as error:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from brokerless.cli.options import add_dry_run, add_max_batch_bytes, add_spark, add_to
+from brokerless.cli.options import add_to
 from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.progress import progress
+from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import named_topics
 from brokerless.errors import UsageError
+from brokerless.requests.writing import EraseRequest
 from brokerless.text import count_of, format_bytes
 from brokerless.views.findings import not_written
 from brokerless.views.table import format_number, table
@@ -17,8 +20,8 @@ from brokerless.views.table import format_number, table
 if TYPE_CHECKING:
     from brokerless.jobs.erase.copies import Copy
     from brokerless.jobs.erase.field_counts import TopicField
-    from brokerless.jobs.erase.job import ErasedPartition, Erasure
-    from brokerless.log.directory import PartitionPath
+    from brokerless.jobs.erase.job import ErasedPartition
+    from brokerless.jobs.erase.selection import Selection
 
 DESCRIPTION = """\
 Removes records, or blanks their values, and writes all others to new partitions that a broker can serve.
@@ -63,53 +66,28 @@ def add_options(parser: ArgumentParser) -> None:
     add("--keys", metavar="FILE", help=help_of_keys)
     help_of_form = 'how keys are written: text, base64, or JSON as cat --json prints them ("..." or {"base64": "..."})'
     add("--keys-format", choices=_KEYS_FORMATS, default=_KEYS_FORMATS[0], help=help_of_form)
-    add("--where", metavar="SQL", help="erase records for which this condition holds (needs the extra erase)")
     add("--header", metavar="NAME=VALUE", help="erase records with this header")
     help_of_blank = "keep the selected records, but make their values null (a tombstone in a compacted topic)"
     add("--blank", choices=("value",), help=help_of_blank)
-    help_of_fields = (
-        "keep them, but make these fields of their values null, such as name,address.street (a dot or comma within a "
-        "name is written \\. or \\,): of JSON, and of Avro, Protobuf and JSON Schema with their schemas"
-    )
-    add("--blank-fields", metavar="FIELDS", help=help_of_fields)
-    help_of_schemas = (
-        "where the schemas of these values are: a log directory with the topic _schemas, JSON Lines of that topic, or "
-        "a directory of .avsc, .proto and .json files (by default the topic _schemas beside the logs)"
-    )
-    add("--schemas", metavar="PATH", help=help_of_schemas)
-    help_of_format = (
-        "what values are: auto, schema, avro, protobuf, protobuf-deprecated, json-schema, json, connect-json "
-        "(default: auto)"
-    )
-    add("--value-format", metavar="FORMAT", default="auto", help=help_of_format)
-    add("--manifest", metavar="FILE", help="where the manifest is written (default: DIRECTORY.erasure.json)")
-    add("--sign-key", metavar="FILE", help="sign the manifest with this Ed25519 key (PEM; needs the extra erase)")
-    add_dry_run(parser)
-    add_spark(parser)
-    add_max_batch_bytes(parser)
+    add_request(parser, EraseRequest, without=("to",))
 
 
 def run(options: Namespace) -> int:
-    from brokerless.jobs.erase.erased_logs import ErasureRequest, erase_logs
-    from brokerless.log.storage.location import Location
+    from brokerless.jobs.erase.erased_logs import erase_logs
 
     output = Output()
     sources = output.sources(options)
     if output.exit_code == UNUSABLE:
         output.say("nothing was written")
         return output.end()
+    selection = selection_of(options)
+    if selection is None:
+        raise UsageError(one_of(has_key=True))
+    request = _request(options, selection)
+    path = os.fspath(request.manifest or "")
     partitions = [each for source in sources for each in source.partitions]
-    erasure = _erasure(options, partitions)
-    path = options.manifest or f"{options.to.rstrip('/')}.erasure.json"
-    request = ErasureRequest(
-        sources,
-        Location(options.to),
-        erasure,
-        named=named_topics(partitions, options),
-        manifest=path,
-        sign_key=options.sign_key,
-    )
-    results = erase_logs(request, output.damage, progress, spark=options.spark, say=output.say)
+    named = named_topics(partitions, options)
+    results = erase_logs(sources, request, output.damage, progress, named=named, say=output.say)
     fields, copies, replicas = results.fields, results.copies, results.replicas
     if results.finished:
         output.say(f"{count_of(results.finished, 'partition')} done before, as {path} says")
@@ -119,12 +97,17 @@ def run(options: Namespace) -> int:
         output.objects([{"copy": each.as_dict()} for each in copies])
         output.objects([{"replica": each.as_dict()} for each in replicas])
     else:
-        _show(output, results, fields, copies=copies, options=options, manifest=None if erasure.dry_run else path)
-    if not any(each.totals.selected or each.damages for each in results) and not results.finished:
-        output.say(
-            "no record has any of these keys" if erasure.selection.keys is not None else "no record was selected"
+        _show(
+            output,
+            results,
+            fields,
+            copies=copies,
+            options=options,
+            manifest=None if request.dry_run else path,
         )
-    if erasure.selection.keys is not None and not options.dry_run and any(each.totals.selected for each in results):
+    if not any(each.totals.selected or each.damages for each in results) and not results.finished:
+        output.say("no record has any of these keys" if selection.keys is not None else "no record was selected")
+    if selection.keys is not None and not options.dry_run and any(each.totals.selected for each in results):
         keys = f"--keys {options.keys}" if options.keys not in (None, "-") else "--keys FILE"
         sources = " ".join(f"--source {each}" for each in options.paths)
         output.say(f"values may hold these keys as well; to search for them: brokerless prove {path} {sources} {keys}")
@@ -142,26 +125,14 @@ def run(options: Namespace) -> int:
     return output.end()
 
 
-def _erasure(options: Namespace, partitions: list[PartitionPath]) -> Erasure:
-    from brokerless.cli.erasure_options import one_of, selection_of
-    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-    from brokerless.jobs.erase.blanking import blanking_of
-    from brokerless.jobs.erase.job import Erasure
+def _request(options: Namespace, selection: Selection) -> EraseRequest:
     from brokerless.typed.blanking.paths import split_fields
 
-    selection = selection_of(options)
-    if selection is None:
-        raise UsageError(one_of(has_key=True))
-    if options.blank is not None and options.blank_fields is not None:
-        raise UsageError("--blank and --blank-fields exclude each other; use one of them")
-    blanking = None
-    if options.blank is not None or options.blank_fields is not None:
-        fields = split_fields(options.blank_fields) if options.blank_fields is not None else ()
-        blanking = blanking_of(fields, options.value_format, options.schemas, partitions)
-    elif options.schemas is not None or options.value_format != "auto":
-        raise UsageError("--schemas and --value-format are for values whose fields are blanked; use --blank-fields")
-    bound = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
-    return Erasure(selection, blanking, bound, options.dry_run)
+    return request_of(
+        EraseRequest, options, keys=selection.keys, header=selection.header, blank=options.blank is not None,
+        blank_fields=split_fields(options.blank_fields) if isinstance(options.blank_fields, str) else (),
+        manifest=options.manifest or f"{options.to.rstrip('/')}.erasure.json",
+    )  # fmt: skip
 
 
 def _show(
@@ -189,7 +160,7 @@ def _show(
         for line in table(("path", "what", "selected records"), rows, right=("selected records",)):
             output.prose(line)
     selected = sum(each.totals.selected for each in written)
-    action = "blanked" if options.blank or options.blank_fields is not None else "removed"
+    action = "blanked" if options.blank or isinstance(options.blank_fields, str) else "removed"
     what = f"written to {options.to}" if written else "nothing was written"
     if options.dry_run:
         what = "nothing was written, as in a dry run"
@@ -211,3 +182,37 @@ def _cells(each: ErasedPartition) -> list[Any]:
 
 def _field_cells(each: TopicField) -> list[Any]:
     return [each.topic, each.field, *map(format_number, (each.held, each.empty, each.lacking))]
+
+
+def selection_of(options: Namespace) -> Selection | None:
+    """Return the selection that the options make; None without any. Raises :class:`UsageError` for several of them,
+    UnreadableError."""
+    from brokerless.cli.output import spool_stdin
+    from brokerless.jobs.erase.key_set import KeySet, load_keys
+    from brokerless.jobs.erase.selection import Selection
+    from brokerless.tables.record_filter import parse_header
+
+    has_key = "key" in options
+    used = [each for each in ("key", "keys", "where", "header") if getattr(options, each, None) is not None]
+    if len(used) > 1:
+        raise UsageError(one_of(has_key=has_key))
+    if not used:
+        return None
+    keys = None
+    if used == ["key"]:
+        if "" in options.key:
+            raise UsageError("--key is empty; records with a key of no bytes are those --where 'octet_length(key) = 0'")
+        keys = KeySet.of(map(os.fsencode, options.key))
+    elif used == ["keys"]:
+        if options.keys == "-":
+            if "-" in getattr(options, "paths", ()):
+                raise UsageError("stdin has either the log or the keys; write one of them to a file")
+            spool_stdin()
+        keys = load_keys(options.keys, options.keys_format)
+    header = None if options.header is None else parse_header(options.header)
+    return Selection(keys, options.where, header)
+
+
+def one_of(*, has_key: bool) -> str:
+    """Return what to say where none, or several, of the options are there."""
+    return f"select the records by one of {'--key KEY, ' * has_key}--keys FILE, --where SQL and --header NAME=VALUE"

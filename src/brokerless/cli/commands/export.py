@@ -6,23 +6,18 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from brokerless.cli.options import (
+    add_catalog,
     add_decode,
-    add_dry_run,
-    add_isolation,
-    add_max_batch_bytes,
     add_remote,
-    add_spark,
-    add_table_format,
-    add_to,
     catalog,
     decoding,
 )
 from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.progress import progress
+from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import named_topics
-from brokerless.cli.values import size
-from brokerless.kafka_names import COMPRESSION_TYPES
 from brokerless.log import names
+from brokerless.requests.writing import ExportRequest
 from brokerless.text import count_of, format_bytes
 from brokerless.views.table import format_number, table
 
@@ -70,46 +65,20 @@ _NAMES = ("partition", "offsets", "records", "files", "size")
 
 def add_options(parser: ArgumentParser) -> None:
     add_remote(parser)
-    add = parser.add_argument
-    add_to(parser, required=False)
-    add_table_format(parser)
-    add("--by-date", action="store_true", help="a directory for each date of the records' timestamps (UTC) as well")
-    add_isolation(parser)
-    add(
-        "--compression",
-        choices=COMPRESSION_TYPES,
-        default="zstd",
-        help="compression within the Parquet files (default: zstd)",
-    )
-    add("--file-bytes", type=size, metavar="SIZE", help="about how large a file may get (default: 256MiB)")
-    help_of_removed = "accept that files of earlier runs were removed on purpose; else they are reported as missing"
-    add("--allow-removed", action="store_true", help=help_of_removed)
+    add_request(parser, ExportRequest, without=("catalog",))
+    add_catalog(parser)
     add_decode(parser)
-    add_dry_run(parser)
-    add_spark(parser)
-    add_max_batch_bytes(parser)
 
 
 def run(options: Namespace) -> int:
-    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-    from brokerless.jobs.export.job import Export, export
+    from brokerless.jobs.export.job import export
     from brokerless.jobs.export.plan import plan_topics
+    from brokerless.jobs.export.tasks import settings_of
     from brokerless.log.storage.location import Location
-    from brokerless.table_formats.catalog import Catalog
-    from brokerless.table_formats.parquet_files import FILE_BYTES
 
-    requested = Export(
-        options.by_date,
-        options.isolation,
-        options.compression,
-        file_bytes=options.file_bytes or FILE_BYTES,
-        max_batch_bytes=options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
-        dry_run=options.dry_run,
-        allow_removed=options.allow_removed,
-        decoding=decoding(options),
-        form=options.form,
-        catalog=catalog(options, options.form) or Catalog(),
-    )
+    own = catalog(options, options.as_)
+    request = request_of(ExportRequest, options, catalog=own, decode=decoding(options))
+    requested = settings_of(request)
     output = Output()
     partitions = output.partitions(options)
     if output.exit_code == UNUSABLE:
@@ -128,7 +97,7 @@ def run(options: Namespace) -> int:
             name, offsets = names.partition_directory(topic, partition), _offsets(first, after - 1)
             output.say(f"{name}: an earlier run left out {offsets}, and here they are damaged, too")
     with progress("reading", sum(task.size for task in planned.tasks)) as done:
-        for each in export(planned, output.damage, spark=options.spark, done=done, say=output.say):
+        for each in export(planned, output.damage, spark=request.spark, done=done, say=output.say):
             exported.append(each)
             _report_left_out(output, each)
             if options.json:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from brokerless.cli.commands.snapshots import add_paths
-from brokerless.cli.options import add_apply
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
-from brokerless.cli.values import count
+from brokerless.cli.requests import add_request
+from brokerless.requests.backups import ForgetRequest
 
 DESCRIPTION = """\
 Shows which snapshots of a backup stay by rules, and why, and forgets the others with --apply.
@@ -35,13 +35,7 @@ _RULES = ("last", "hourly", "daily", "weekly", "monthly", "yearly")
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--keep-last", type=count, default=0, metavar="N", help="the last N stay")
-    for each, unit in zip(_RULES[1:], ("hours", "days", "weeks", "months", "years"), strict=True):
-        help_of_rule = f"the newest of each of the last N {unit} that have one stays"
-        parser.add_argument(f"--keep-{each}", type=count, default=0, metavar="N", help=help_of_rule)
-    help_of_within = "all stay that are not older than so many days"
-    parser.add_argument("--keep-within", type=count, default=0, metavar="DAYS", help=help_of_within)
-    add_apply(parser, "forget the snapshots")
+    add_request(parser, ForgetRequest)
 
 
 def run(options: Namespace) -> int:

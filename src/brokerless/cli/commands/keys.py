@@ -5,9 +5,10 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from brokerless.cli.commands.snapshots import add_paths
-from brokerless.cli.options import add_key_pair, add_public_key
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
+from brokerless.cli.requests import add_request
+from brokerless.requests.backups import KeysRequest
 
 DESCRIPTION = """\
 Lists the key pairs that read each run of an encrypted backup, and changes them, without writing any segment again.
@@ -28,10 +29,7 @@ __all__ = ["DESCRIPTION", "EXAMPLES", "add_options", "add_paths", "run"]
 
 
 def add_options(parser: ArgumentParser) -> None:
-    add_public_key(parser, "--add", "a key pair that reads the backup, too: its public key (RSA, PEM); can be repeated")
-    help_of_remove = "a key pair that reads it no more; can be repeated"
-    parser.add_argument("--remove", action="append", default=[], metavar="ID", help=help_of_remove)
-    add_key_pair(parser)
+    add_request(parser, KeysRequest)
 
 
 def run(options: Namespace) -> int:
@@ -47,7 +45,7 @@ def run(options: Namespace) -> int:
             Location.of(options.paths[0]),
             load_public_keys(dict(options.add)),
             options.remove,
-            private_keys=load_private_keys(dict(options.key_pair)),
+            private_keys=load_private_keys(dict(options.key_pairs)),
         )
     output.result(key_rows(runs), key_lines(runs), as_json=options.json)
     return output.end()

@@ -6,16 +6,12 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from brokerless.cli.options import (
-    add_dry_run,
-    add_max_batch_bytes,
     add_remote,
-    add_segment_bytes,
-    add_spark,
-    add_to,
-    log_config,
 )
 from brokerless.cli.output import FINDINGS, UNUSABLE, Output
 from brokerless.cli.progress import progress
+from brokerless.cli.requests import add_request, request_of
+from brokerless.requests.recovery import MergeRequest
 from brokerless.text import count_of, format_bytes
 
 if TYPE_CHECKING:
@@ -48,17 +44,10 @@ EXAMPLES = """\
 
 def add_options(parser: ArgumentParser) -> None:
     add_remote(parser)
-    add_to(parser)
-    help_of_committed = "leave out what is not known to be committed"
-    parser.add_argument("--committed-only", action="store_true", help=help_of_committed)
-    add_segment_bytes(parser)
-    add_dry_run(parser)
-    add_spark(parser)
-    add_max_batch_bytes(parser)
+    add_request(parser, MergeRequest)
 
 
 def run(options: Namespace) -> int:
-    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.merge.job import Merge, merge, plan
     from brokerless.views.jobs.merge import row
 
@@ -68,14 +57,13 @@ def run(options: Namespace) -> int:
         output.say("nothing was written")
         return output.end()
 
-    config = log_config(options)
-    how = Merge(config, options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES, options.dry_run, options.committed_only)
-    planned = plan(sources, options.to, how)
+    request = request_of(MergeRequest, options, paths=options.paths)
+    planned = plan(sources, request.to, Merge.of(request))
     results: list[MergeResult] = []
     written = 0 if options.dry_run else sum(max(replica.size for replica in task.replicas) for task in planned.tasks)
     total = planned.size + written
     with progress("reading" if options.dry_run else "reading and writing", total) as done:
-        for result in merge(planned, output.replica_damage, done, spark=options.spark, say=output.say):
+        for result in merge(planned, output.replica_damage, done, spark=request.spark, say=output.say):
             results.append(result)
             if options.json:
                 output.objects([row(result)])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from brokerless.cli.options import add_max_batch_bytes, add_severity, add_spark
+from brokerless.cli.options import add_severity
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
+from brokerless.cli.requests import add_request
+from brokerless.requests.comparing import ProveRequest
 from brokerless.text import count_of
 from brokerless.views.proof_page import copied_text, scope_text
 
@@ -40,26 +42,19 @@ def add_paths(parser: ArgumentParser) -> None:
 
 def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("--erased", metavar="DIRECTORY", help="where the erased logs are now (default: where the manifest says)")
-    add("--source", metavar="DIRECTORY", help="the logs of before, if they are still at hand")
-    add("--public-key", metavar="FILE", help="the public key (PEM) that has to have signed")
     add("--keys", metavar="FILE", help="the keys that were erased, one a line; - is stdin")
     add("--keys-format", choices=("text", "base64", "json"), default="text", help="how keys are written")
-    add("--where", metavar="SQL", help="the condition of the erasure")
     add("--header", metavar="NAME=VALUE", help="the header of the erasure")
-    help_of_only = "a topic or partition (orders, orders-0) of the source that the proof is about; may be repeated"
-    add("--only", metavar="NAME", action="append", default=[], help=help_of_only)
+    add_request(parser, ProveRequest)
     add("--html", metavar="FILE", help="also write a page for an auditor; it needs no network")
     add_severity(parser)
-    add_spark(parser)
-    add_max_batch_bytes(parser)
 
 
 def run(options: Namespace) -> int:
-    from brokerless.cli.erasure_options import selection_of
-    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+    from brokerless.cli.commands.erase import selection_of
     from brokerless.jobs.prove.job import Proving, prove
     from brokerless.log.storage.location import Location
+    from brokerless.tables.read_options import bound
     from brokerless.views.findings import finding_line, is_at_least, marked, root_of
     from brokerless.views.screen import colored
 
@@ -76,7 +71,7 @@ def run(options: Namespace) -> int:
         public_key=options.public_key,
         selection=selection_of(options),
         only=options.only,
-        max_batch_bytes=options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
+        max_batch_bytes=bound(options.max_batch_bytes),
     )
     with progress("checking") as done:
         proof = prove(proving, done=done, spark=options.spark, say=output.say, processes=None)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from brokerless.cli.commands.snapshots import add_paths
-from brokerless.cli.options import add_apply
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
-from brokerless.cli.values import count
+from brokerless.cli.requests import add_request
+from brokerless.requests.backups import PruneRequest
 
 DESCRIPTION = """\
 Counts the objects of a backup that no snapshot names, as forget and interrupted runs leave them, and removes them with
@@ -29,9 +29,7 @@ __all__ = ["DESCRIPTION", "EXAMPLES", "add_options", "add_paths", "run"]
 
 
 def add_options(parser: ArgumentParser) -> None:
-    help_of_grace = "how many hours what no snapshot names stays (default: 48); 0 only while nothing else runs"
-    parser.add_argument("--grace", type=count, default=48, metavar="HOURS", help=help_of_grace)
-    add_apply(parser, "remove the objects")
+    add_request(parser, PruneRequest)
 
 
 def run(options: Namespace) -> int:

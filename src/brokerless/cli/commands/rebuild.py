@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from brokerless.cli.options import add_apply, add_key_pair, add_max_batch_bytes, add_severity
+from brokerless.cli.options import add_severity
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
-from brokerless.cli.values import log_start
+from brokerless.cli.requests import add_request, request_of
 from brokerless.errors import UsageError
+from brokerless.requests.recovery import RebuildRequest
 
 if TYPE_CHECKING:
-    from brokerless.jobs.rebuild.from_bucket.plan import BucketOptions
+    pass
 
 DESCRIPTION = """\
 Makes formatted, consistent log directories of the disks of a cluster, with which its brokers and controllers start.
@@ -62,70 +62,19 @@ def add_paths(parser: ArgumentParser) -> None:
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--to", required=True, metavar="DIR", help="where the nodes' directories are written")
-    help_of_data = "how partitions get there: copied (the default), linked, or not at all, as their disks are used"
-    parser.add_argument("--data", choices=("copy", "link", "in-place"), default="copy", help=help_of_data)
-    parser.add_argument("--map", metavar="FILE", help="a mapping file: the nodes of the rebuilt cluster")
-    help_of_version = "the metadata version, as 3.9, 4.0-IV3 or 21, that of the old cluster by default"
-    parser.add_argument("--metadata-version", metavar="VERSION", help=help_of_version)
-    help_of_quorum = "voters in each node's configuration, or in the metadata (KIP-853); as it was by default"
-    parser.add_argument("--quorum", choices=("static", "dynamic"), help=help_of_quorum)
-    help_of_state = "take the state from a log, a .checkpoint or tables as .jsonl, and not from the disks"
-    parser.add_argument("--state", metavar="FILE", help=help_of_state)
-    help_of_without = "from partitions' directories alone, although the disks have metadata"
-    parser.add_argument("--without-metadata", action="store_true", help=help_of_without)
-    help_of_adopt = "also take in topics that the disks have, and the metadata does not know"
-    parser.add_argument("--adopt", action="store_true", help=help_of_adopt)
-    help_of_reset = "set positions of groups past the end of a partition to the end or start of what is left of it"
-    parser.add_argument("--reset-positions", choices=("end", "start"), help=help_of_reset)
+    add_request(parser, RebuildRequest, without=("from_bucket",))
     help_of_bucket = "the bucket of the tiered topics, where it is all that is left of them"
     parser.add_argument("--from-bucket", action="append", metavar="URL", help=help_of_bucket)
-    add_key_pair(parser)
-    help_of_topic = (
-        "with --from-bucket: only this topic, as NAME, NAME:ID or 'click*'; all else is of DISK; can be repeated"
-    )
-    parser.add_argument("-t", "--topic", dest="topics", action="append", default=[], metavar="NAME", help=help_of_topic)
-    help_of_start = "with --from-bucket: the first offset of a partition that consumers get; can be repeated"
-    parser.add_argument(
-        "--log-start", action="append", type=log_start, default=[], metavar="TOPIC-P=OFFSET", help=help_of_start
-    )
-    help_of_abort = "with --from-bucket: end transactions that are open where the bucket ends"
-    parser.add_argument("--abort-open-transactions", action="store_true", help=help_of_abort)
-    help_of_id = "the cluster id, where no disk has one; a random one by default"
-    parser.add_argument("--cluster-id", metavar="ID", help=help_of_id)
-    add_apply(parser, "write it")
     help_of_undo = "put back what --data in-place replaced, by the journal in the directory of --to"
     parser.add_argument("--undo", action="store_true", help=help_of_undo)
     help_of_force = "with --undo: also where brokers have run since"
     parser.add_argument("--force", action="store_true", help=help_of_force)
     add_severity(parser, has_summary=False)
-    add_max_batch_bytes(parser)
-
-
-def _bucket(options: Namespace) -> BucketOptions | None:
-    from brokerless.jobs.rebuild.from_bucket.plan import BucketOptions
-    from brokerless.log.storage.location import Location
-    from brokerless.log.tiered.options import with_tiered_options
-
-    if options.from_bucket is None:
-        if options.log_start or options.key_pair or options.abort_open_transactions or options.topics:
-            raise UsageError("--topic, --log-start, --key-pair and --abort-open-transactions are for --from-bucket")
-        return None
-    if len(options.from_bucket) > 1:
-        raise UsageError("--from-bucket is given twice; copy the objects of both into one, under their names")
-    location = with_tiered_options(Location(options.from_bucket[0]), dict(options.key_pair), None, None)
-    log_starts = dict(options.log_start)
-    if len(log_starts) < len(options.log_start):
-        twice = next(each for each, count in Counter(place for place, _ in options.log_start).items() if count > 1)
-        raise UsageError(f"--log-start: {twice[0]}-{twice[1]} is given twice")
-    return BucketOptions(location, log_starts, options.abort_open_transactions, tuple(options.topics))
 
 
 def run(options: Namespace) -> int:
-    from brokerless.internals.metadata.versions import parse_level
     from brokerless.jobs.rebuild.in_place import undo
-    from brokerless.jobs.rebuild.job import rebuild
-    from brokerless.jobs.rebuild.plan import RebuildOptions
+    from brokerless.jobs.rebuild.job import options_of, rebuild
     from brokerless.log import names
     from brokerless.views.findings import is_at_least
     from brokerless.views.internals.rebuild import rebuild_lines, rebuild_rows
@@ -138,22 +87,14 @@ def run(options: Namespace) -> int:
             locks = f"{names.LOCK} and {names.COMMIT_LOCK}"
             output.prose(f"{each}: what was replaced is put back; the lock files {locks} stay, and may be removed")
         return output.end()
+    if len(options.from_bucket or ()) > 1:
+        raise UsageError("--from-bucket is given twice; copy the objects of both into one, under their names")
+    bucket = options.from_bucket[0] if options.from_bucket else None
+    request = request_of(RebuildRequest, options, paths=options.paths, from_bucket=bucket)
     directories = [log.directory for log in output.open(options)]
     if len(directories) < len(options.paths):
         return output.end()  # what cannot be opened is no disk that may be left out
-    chosen = RebuildOptions(
-        data=options.data,
-        mapping=options.map,
-        level=None if options.metadata_version is None else parse_level(options.metadata_version),
-        quorum=options.quorum,
-        source=options.state,
-        without_metadata=options.without_metadata,
-        adopt=options.adopt,
-        cluster_id=options.cluster_id,
-        max_batch_bytes=options.max_batch_bytes,
-        reset_to=options.reset_positions,
-        bucket=_bucket(options),
-    )
+    chosen = options_of(request)
     size = sum(each.size for directory in directories for each in directory.partitions) if options.apply else None
     with progress("writing" if options.apply else "reading", size) as done:
         rebuilt = rebuild(directories, options.to, chosen, apply=options.apply, done=done)

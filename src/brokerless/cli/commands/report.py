@@ -5,10 +5,12 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from brokerless import arrow
-from brokerless.cli.options import add_jobs, add_max_batch_bytes, add_remote
+from brokerless.cli.options import add_jobs, add_remote
 from brokerless.cli.output import FINDINGS, UNUSABLE, Output
 from brokerless.cli.progress import progress
+from brokerless.cli.requests import add_request
 from brokerless.errors import UsageError
+from brokerless.requests.checking import ReportRequest
 from brokerless.text import show_name
 
 DESCRIPTION = """\
@@ -34,9 +36,8 @@ HAS_TABLES = False
 
 def add_options(parser: ArgumentParser) -> None:
     add_remote(parser)
-    parser.add_argument("-o", "--output", metavar="FILE", help="the page to write, such as report.html")
+    add_request(parser, ReportRequest, to=None)
     add_jobs(parser)
-    add_max_batch_bytes(parser)
 
 
 def run(options: Namespace) -> int:
@@ -45,7 +46,7 @@ def run(options: Namespace) -> int:
 
     if len(options.paths) > 1:
         raise UsageError("report takes one PATH: a page shows one log directory")
-    if (options.output is None) != options.json:
+    if (options.to is None) != options.json:
         raise UsageError("report needs either -o FILE, for the page, or --json")
     output = Output()
     for log in output.open(options):
@@ -59,10 +60,10 @@ def run(options: Namespace) -> int:
                 output.objects(json_rows(figures))
             else:
                 figures = write_report(
-                    log.directory, chosen, options.output, max_batch_bytes=bound, processes=None, done=done, say=say
+                    log.directory, chosen, options.to, max_batch_bytes=bound, processes=None, done=done, say=say
                 )
         if not options.json:
-            output.prose(f"written to {show_name(options.output)}")
+            output.prose(f"written to {show_name(options.to)}")
         if set(arrow.values(figures["findings"]["severity"])) - {"info"}:
             output.exit_code = max(output.exit_code, FINDINGS)
     return output.end()

@@ -6,11 +6,13 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from brokerless.cli.options import add_kafka, add_max_batch_bytes, add_severity
+from brokerless.cli.options import add_severity
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
+from brokerless.cli.requests import add_request
 from brokerless.cli.selection import is_narrowed
 from brokerless.errors import UnreadableError
+from brokerless.requests.checking import RestartRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,13 +52,8 @@ _SHOWN = 10
 
 
 def add_options(parser: ArgumentParser) -> None:
-    add_max_batch_bytes(parser)
+    add_request(parser, RestartRequest)
     add_severity(parser)
-    add_kafka(parser, "the Kafka that starts, the newest by default; what others refuse is said as well")
-    help_of_remote = (
-        "the bucket of tiered topics: how many of its objects a start would delete is counted there; can be repeated"
-    )
-    parser.add_argument("--remote", action="append", metavar="URL", help=help_of_remote)
 
 
 def run(options: Namespace) -> int:

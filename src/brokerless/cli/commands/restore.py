@@ -5,18 +5,16 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from brokerless.cli.options import add_apply, add_max_batch_bytes, add_remote, add_timezone
+from brokerless.cli.options import add_remote, add_timezone
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
+from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import named_topics
-from brokerless.cli.values import amount
-from brokerless.clock import TIME, parse_time
 from brokerless.errors import UsageError
 from brokerless.findings import Finding
-from brokerless.kafka_names import ISOLATION_LEVELS
+from brokerless.requests.recovery import RestoreRequest
 
 if TYPE_CHECKING:
     from brokerless.jobs.restore.disks.job import DiskRestore
@@ -59,35 +57,8 @@ EXAMPLES = """\
 
 def add_options(parser: ArgumentParser) -> None:
     add_remote(parser)
-    add = parser.add_argument
-    help_of_servers = "the cluster to restore into, as Kafka's tools take it"
-    target = parser.add_mutually_exclusive_group(required=True)
-    target.add_argument("--bootstrap-servers", metavar="HOST:PORT", help=help_of_servers)
-    help_of_to = "a log directory of a stopped broker; give all that have replicas; can be repeated"
-    target.add_argument("--to", action="append", default=[], metavar="DIRECTORY", help=help_of_to)
-    add(
-        "--replace",
-        action="store_true",
-        help="with --to: move partitions with records to DIRECTORY.replaced",
-    )
-    help_of_metadata = "with --to: another log directory of the cluster, to read its metadata from"
-    add("--metadata", metavar="DIRECTORY", help=help_of_metadata)
-    help_of_config = "a properties file with a client's settings (security.protocol, sasl.jaas.config, ...)"
-    add("--command-config", metavar="FILE", help=help_of_config)
-    help_of_map = "directory of the offset map, and of the journal by which a restore goes on; needed for --apply"
-    add("--offset-map", metavar="DIRECTORY", help=help_of_map)
-    add("--groups", action="store_true", help="also commit the groups' translated offsets")
-    help_of_offsets = "with --groups: a file of offsets that groups have committed later, as serve --offsets keeps it"
-    add("--offsets", metavar="FILE", help=help_of_offsets)
-    add("--append", action="store_true", help="restore into topics that have records already, after these")
-    add("--rate", type=amount, metavar="SIZE", help="at most so many bytes in a second, as 10MB (default: no limit)")
-    help_of_until = f"restore each partition up to its first record of this time or later: {TIME}"
-    add("--until", metavar="TIME", help=help_of_until)
+    add_request(parser, RestoreRequest, one_of=("bootstrap_servers", "to"))
     add_timezone(parser)
-    help_of_isolation = "read_uncommitted also restores aborted records and open transactions (default: read_committed)"
-    add("--isolation", choices=ISOLATION_LEVELS, default="read_committed", help=help_of_isolation)
-    add_apply(parser, "restore")
-    add_max_batch_bytes(parser)
 
 
 def run(options: Namespace) -> int:
@@ -147,17 +118,15 @@ def _show_and_apply(options: Namespace, output: Output, job: _Job[Planned]) -> i
 def _into_disks(
     options: Namespace, output: Output, selected: SelectedPartitions, on_damage: Report
 ) -> _Job[DiskRestore]:
-    from brokerless import clock
     from brokerless.jobs.restore.disks.job import DiskSettings, apply_disks, plan_disks, recover_disks
     from brokerless.views.restore.disks import disk_lines, disk_result_lines, disk_rows
 
     of_clusters = (options.offset_map, options.groups, options.offsets, options.append, options.rate)
-    if any(of_clusters) or options.command_config:
+    if any(of_clusters) or options.config:
         raise UsageError(
             "--offset-map, --groups, --offsets, --append, --rate and --command-config go with --bootstrap-servers only"
         )
-    until = None if options.until is None else parse_time(options.until, clock.now(), options.timezone)
-    settings = DiskSettings(until, options.replace, options.metadata, options.max_batch_bytes)
+    settings = DiskSettings.of(request_of(RestoreRequest, options, paths=options.paths))
     if options.apply and recover_disks(options.to):
         output.say("a restore that had been cut short was completed")
     size = sum(each.size for each in selected.partitions)
@@ -193,20 +162,14 @@ def _into_cluster(options: Namespace, selected: SelectedPartitions, on_damage: R
 
 
 def _plan(options: Namespace, selected: SelectedPartitions, on_damage: Report) -> LiveRestore:
-    from brokerless import clock
     from brokerless.jobs.restore.live.connection import ClusterConnection, load_config
     from brokerless.jobs.restore.live.job import LiveSettings, plan_restore
-    from brokerless.jobs.restore.source import SourceReading
 
     if options.offsets and not options.groups:
         raise UsageError("--offsets needs --groups")
-    until = None if options.until is None else parse_time(options.until, clock.now(), options.timezone)
-    config = {} if options.command_config is None else load_config(options.command_config)
-    settings = LiveSettings(
-        SourceReading(options.isolation, until, options.max_batch_bytes),
-        None if options.offset_map is None else Path(options.offset_map),
-        options.rate, groups=options.groups, append=options.append, offsets=options.offsets,
-    )  # fmt: skip
+    request = request_of(RestoreRequest, options, paths=options.paths)
+    config = {} if options.config is None else load_config(options.config)
+    settings = LiveSettings.of(request)
     with progress("reading", sum(each.size for each in selected.partitions)) as done:
         return plan_restore(
             selected, ClusterConnection(options.bootstrap_servers, config), settings, on_damage=on_damage, done=done

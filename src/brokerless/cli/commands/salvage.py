@@ -6,18 +6,12 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from brokerless.cli.options import (
-    add_as,
-    add_dry_run,
-    add_max_batch_bytes,
     add_remote,
-    add_segment_bytes,
-    add_spark,
-    add_to,
-    log_config,
 )
 from brokerless.cli.output import FINDINGS, UNUSABLE, Output
 from brokerless.cli.progress import progress
-from brokerless.errors import UsageError
+from brokerless.cli.requests import add_request, request_of
+from brokerless.requests.writing import SalvageRequest
 from brokerless.text import count_of, format_bytes
 from brokerless.views.table import segments_changed
 
@@ -49,43 +43,26 @@ EXAMPLES = """\
 
 def add_options(parser: ArgumentParser) -> None:
     add_remote(parser)
-    add_to(parser)
-    add_as(parser)
-    add_segment_bytes(parser, unchanged=True)
-    help_of_partial = "of v2 batches with a right checksum that break off inside, take the records before the break"
-    parser.add_argument("--partial", action="store_true", help=help_of_partial)
-    add_dry_run(parser)
-    add_spark(parser)
-    add_max_batch_bytes(parser)
+    add_request(parser, SalvageRequest)
 
 
 def run(options: Namespace) -> int:
-    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-    from brokerless.jobs.salvage.job import Salvage, plan, salvage
+    from brokerless.jobs.salvage.job import plan, salvage, settings_of
     from brokerless.views.jobs.salvage import row
 
-    parquet = options.form == "parquet"
-    if parquet and options.segment_bytes is not None:
-        raise UsageError("--segment-bytes does not apply to --as parquet; use one of them")
+    request = request_of(SalvageRequest, options, include=options.include)
+    how = settings_of(request)
     output = Output()
     sources = output.sources(options)
     if output.exit_code == UNUSABLE:
         output.say("nothing was written")
         return output.end()
 
-    config = None if options.segment_bytes is None else log_config(options)
-    how = Salvage(
-        config,
-        options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
-        options.dry_run,
-        partial=options.partial,
-        parquet=parquet,
-    )
-    planned = plan(sources, options.to, how, options.include)
+    planned = plan(sources, request.to, how, request.include)
     results: list[SalvageResult] = []
     total = planned.size * (1 if options.dry_run else 2)
     with progress("reading" if options.dry_run else "reading and writing", total) as done:
-        for result in salvage(planned, output.damage, done, spark=options.spark, say=output.say):
+        for result in salvage(planned, output.damage, done, spark=request.spark, say=output.say):
             results.append(result)
             if result.has_other_segments:
                 output.say(segments_changed(result.task.name, result.live_base_offsets, result.base_offsets))

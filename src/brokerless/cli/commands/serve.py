@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from brokerless.cli.options import add_remote
 from brokerless.cli.output import UNUSABLE, Output
+from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import is_selected
+from brokerless.requests.serving import ServeRequest
 from brokerless.text import count_of, format_bytes
 
 if TYPE_CHECKING:
@@ -52,57 +54,18 @@ HAS_TABLES = False
 
 def add_options(parser: ArgumentParser) -> None:
     add_remote(parser)
-    add = parser.add_argument
-    help_of_listen = "the address to listen on (default: 127.0.0.1:9092); port 0 is any free one"
-    add("--listen", default="127.0.0.1:9092", metavar="HOST:PORT", help=help_of_listen)
-    help_of_advertise = "the address that clients are to connect to, if that is another one"
-    add("--advertise", metavar="HOST:PORT", help=help_of_advertise)
-    help_of_offsets = "keep the offsets that groups commit in FILE (JSON Lines), too, and begin with those that it has"
-    add("--offsets", metavar="FILE", help=help_of_offsets)
-    add("--skip-damaged", action="store_true", help="go on at the next intact batch where one is damaged")
-    help_of_insecure = "listen on an address that other machines reach: whoever reaches it can read everything"
-    add("--insecure", action="store_true", help=help_of_insecure)
-    add("--tls-cert", metavar="FILE", help="listen over TLS, with this certificate (PEM, with its chain)")
-    add("--tls-key", metavar="FILE", help="its key (PEM), if it is not in the same file")
-    help_of_ca = "only clients with a certificate of these authorities (PEM) may read, what the cluster's ACLs allow"
-    add("--tls-client-ca", metavar="FILE", help=help_of_ca)
-    help_of_rules = "what makes users of the names in certificates, as a broker's ssl.principal.mapping.rules"
-    add("--principal-mapping-rules", metavar="RULES", help=help_of_rules)
-    add(
-        "--users", metavar="FILE", help="only these users may read (name:password a line), by SCRAM or, with TLS, PLAIN"
-    )
-    help_of_cluster_users = "only the cluster's own users may read, by SCRAM with their passwords, what its ACLs allow"
-    add("--cluster-users", action="store_true", help=help_of_cluster_users)
-    help_of_super_user = "a user of the cluster, or of a certificate, who may read everything (super.users; repeatable)"
-    add("--super-user", action="append", default=[], metavar="NAME", help=help_of_super_user)
-    help_of_everyone = "what no ACL is about is for all users, as brokers may be set; else it is for super users"
-    add("--allow-everyone-if-no-acl-found", action="store_true", help=help_of_everyone)
+    add_request(parser, ServeRequest, without=("key_pairs",), listen="127.0.0.1:9092")
 
 
 def run(options: Namespace) -> int:
     from brokerless.serving.descriptors import raise_limit
     from brokerless.serving.fair_threads import switch_often
-    from brokerless.serving.server import ServeOptions, Server, parse_address
+    from brokerless.serving.server import Server, options_of
 
     raise_limit()
     switch_often()
     output = Output()
-    advertise = None if options.advertise is None else parse_address(options.advertise)
-    serve = ServeOptions(
-        listen=parse_address(options.listen),
-        advertise=advertise,
-        offsets=options.offsets,
-        skips_damage=options.skip_damaged,
-        is_insecure=options.insecure,
-        tls_cert=options.tls_cert,
-        tls_key=options.tls_key,
-        tls_client_ca=options.tls_client_ca,
-        mapping_rules=options.principal_mapping_rules,
-        users=options.users,
-        cluster_users=options.cluster_users,
-        super_users=tuple(options.super_user),
-        allows_unless_listed=options.allow_everyone_if_no_acl_found,
-    )
+    serve = options_of(request_of(ServeRequest, options, paths=options.paths, key_pairs=None))
     directories, hidden = _selected(output, options)
     if output.exit_code == UNUSABLE:
         output.say("nothing is served")

@@ -1,21 +1,20 @@
 from __future__ import annotations
 
 import secrets
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from brokerless.cli.options import FORMATS, add_max_batch_bytes, add_redact, add_remote, add_spark
+from brokerless.cli.options import add_redact, add_remote
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
-from brokerless.cli.values import count, integer, price, size
-from brokerless.errors import UsageError
-from brokerless.kafka_names import COMPRESSION_TYPES
+from brokerless.cli.requests import add_request, request_of
+from brokerless.cli.values import price
+from brokerless.requests.checking import SizeRequest
 
 if TYPE_CHECKING:
-    from brokerless.jobs.size.job import SizeSettings
     from brokerless.jobs.size.result import TopicSize
 
 DESCRIPTION = """\
@@ -43,38 +42,24 @@ EXAMPLES = """\
 
 def add_options(parser: ArgumentParser) -> None:
     add_remote(parser)
-    add = parser.add_argument
-    add(
-        "--sample", type=_sample, metavar="SIZE", help="bytes of each topic to read, or a share of it, as 10%% or 64MiB"
-    )
-    add("--full", action="store_true", help="read everything, for exact sizes: as slow as converting for each choice")
-    add("--format", action="append", default=[], choices=FORMATS, help="compare this format (all); can be repeated")
-    help_of_codec = "compare this compression.type (all); can be repeated"
-    add("--codec", action="append", default=[], choices=COMPRESSION_TYPES, help=help_of_codec)
-    help_of_level = "compare this compression level (Kafka's default, and a few for v2); can be repeated"
-    add("--level", action="append", default=[], type=integer, metavar="N", help=help_of_level)
-    help_of_size = "compare batches of this batch.size (16KiB, 128KiB, 1MiB); can be repeated"
-    add("--batch-size", action="append", default=[], type=size, metavar="SIZE", help=help_of_size)
-    help_of_records = "compare batches of so many records (1, 10, 100, 1000); can be repeated"
-    add("--batch-records", action="append", default=[], type=_records, metavar="N", help=help_of_records)
-    add("--price-per-gb", type=price, metavar="PRICE", help="what 10^9 bytes cost in a month: shows costs as well")
+    add_request(parser, SizeRequest)
+    help_of_price = "what 10^9 bytes cost in a month: shows costs as well"
+    parser.add_argument("--price-per-gb", type=price, metavar="PRICE", help=help_of_price)
     add_redact(parser)
-    add_max_batch_bytes(parser)
-    add_spark(parser)
 
 
 def run(options: Namespace) -> int:
-    from brokerless.jobs.size.job import plan, size_planned, work_of
+    from brokerless.jobs.size.job import plan, settings_of, size_planned, work_of
     from brokerless.jobs.size.result import total
     from brokerless.views import size as view
 
-    output, settings, topics = Output(), _settings(options), list["TopicSize"]()
+    request, output, topics = request_of(SizeRequest, options), Output(), list["TopicSize"]()
     secret = secrets.token_bytes(32)
     partitions = output.partitions(options)
-    plans = plan(partitions, settings)
+    plans = plan(partitions, settings_of(request))
     with (
         progress("measuring", work_of(plans)) as done,
-        closing(size_planned(plans, spark=options.spark, done=done, say=output.say)) as sizes,
+        closing(size_planned(plans, spark=request.spark, done=done, say=output.say)) as sizes,
     ):
         for each in sizes:
             topic = _redacted(each, secret) if options.redact else each
@@ -105,46 +90,9 @@ def _redacted(topic: TopicSize, secret: bytes) -> TopicSize:
     return replace(topic, contents=replace(topic.contents, by_key=by_key))
 
 
-def _settings(options: Namespace) -> SizeSettings:
-    from brokerless.format.codecs.compression import LEVELS
-    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-    from brokerless.jobs.size.choices import choices_of
-    from brokerless.jobs.size.job import SizeSettings
-
-    if options.full and options.sample is not None:
-        raise UsageError("--full and --sample exclude each other; use one of them")
-    magics = [FORMATS.index(each) for each in options.format]
-    choices = choices_of(
-        magics, options.codec, options.level, batch_records=options.batch_records, batch_bytes=options.batch_size
-    )
-    if not choices:
-        ranges = ", ".join(f"{codec} {low} to {high}" for codec, (low, high, _) in LEVELS.items())
-        raise UsageError(f"nothing to compare: v0 and v1 have no zstd, and levels are {ranges}")
-    max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
-    return SizeSettings(tuple(choices), options.sample, options.full, max_batch_bytes)
-
-
 def _selection(options: Namespace) -> list[str]:
     """The options that select partitions, as ``convert`` takes them."""
     words = [word for topic in options.topic for word in ("-t", topic)]
     words += [word for number in options.partition for word in ("-p", str(number))]
     words += ["--exclude-internal"] if options.exclude_internal else []
     return words + (["--include", ",".join(options.include)] if options.include else [])
-
-
-def _sample(text: str) -> float:
-    if not text.endswith("%"):
-        return float(size(text))
-    try:
-        share = float(text[:-1]) / 100
-    except ValueError:
-        share = 0.0
-    if not 0 < share <= 1:
-        raise ArgumentTypeError(f"{text!r} is not a share; use one such as 0.5% or 10%")
-    return min(share, 1 - 1e-9)
-
-
-def _records(text: str) -> int:
-    if not 0 < count(text) <= 1 << 20:
-        raise ArgumentTypeError(f"{text} is not 1 to {1 << 20} records")
-    return int(text)

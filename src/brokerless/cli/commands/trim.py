@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from brokerless.cli.options import add_apply, add_timezone, add_topics
+from brokerless.cli.options import add_timezone, add_topics
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
+from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import is_narrowed, named_topics
-from brokerless.cli.values import amount
-from brokerless.clock import TIME, parse_time
+from brokerless.requests.checking import TrimRequest
 
 DESCRIPTION = """\
 Shows which whole segments of a broker's log directory can go, and removes them: the disk is full, and the broker does
@@ -43,29 +43,20 @@ def add_paths(parser: ArgumentParser) -> None:
 
 
 def add_options(parser: ArgumentParser) -> None:
-    ways = parser.add_mutually_exclusive_group(required=True)
-    ways.add_argument("--free", type=amount, metavar="SIZE", help="bytes that are to become free, as 500MB or 20GiB")
-    help_of_retention = "what retention.ms and retention.bytes of each topic let go now"
-    ways.add_argument("--retention", action="store_true", help=help_of_retention)
-    help_of_before = f"segments whose records are all before a time: {TIME}"
-    ways.add_argument("--before", metavar="TIME", help=help_of_before.replace("%", "%%"))
+    add_request(parser, TrimRequest, one_of=("free", "retention", "before"))
     add_timezone(parser)
-    help_of_others = "another log directory of the same broker, to know topics and groups by; can be repeated"
-    parser.add_argument("--log-dir", action="append", default=[], metavar="DIRECTORY", help=help_of_others)
-    add_apply(parser, "remove the segments")
 
 
 def run(options: Namespace) -> int:
     import brokerless
-    from brokerless import clock
     from brokerless.clusters.directory_state import load_directory_state, running_broker
     from brokerless.jobs.trim.candidates import TrimLimits
     from brokerless.jobs.trim.job import trim
     from brokerless.views.jobs.trim import lines, rows
 
     output = Output()
-    before = None if options.before is None else parse_time(options.before, clock.now(), options.timezone)
-    log, others = brokerless.open(options.paths[0]), [brokerless.open(path).directory for path in options.log_dir]
+    request = request_of(TrimRequest, options)
+    log, others = brokerless.open(options.paths[0]), [brokerless.open(path).directory for path in options.log_dirs]
     partitions = None
     if is_narrowed(options):
         partitions = output.chosen(log, options)
@@ -74,11 +65,10 @@ def run(options: Namespace) -> int:
     running = running_broker(load_directory_state(log.directory))
     if running is not None and not options.apply:
         output.say(f"{running}: a broker is running on this directory; stop it before --apply")
-    limits = TrimLimits.one_of(options.free, before, retention=options.retention)
     with progress("reading"):
         trimmed = trim(
-            log.directory, limits, partitions=partitions,
-            named=named_topics(partitions or (), options), others=others, apply=options.apply,
+            log.directory, TrimLimits.of(request), partitions=partitions,
+            named=named_topics(partitions or (), options), others=others, apply=request.apply,
         )  # fmt: skip
     if options.json:
         output.objects(rows(trimmed))

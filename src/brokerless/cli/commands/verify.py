@@ -6,13 +6,14 @@ from argparse import ArgumentParser, Namespace
 from contextlib import closing
 
 from brokerless import clock
-from brokerless.cli.options import add_all, add_as_it_lies, add_max_batch_bytes, add_remote, add_severity, add_spark
+from brokerless.cli.options import add_all, add_as_it_lies, add_remote, add_severity
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
-from brokerless.cli.values import amount
+from brokerless.cli.requests import add_request, request_of
 from brokerless.errors import UnreadableError
 from brokerless.log.storage.atomic import write_output
 from brokerless.log.storage.write_errors import refuse_directory, unwritable
+from brokerless.requests.checking import VerifyRequest
 
 DESCRIPTION = """\
 Checks that logs are intact: every batch's checksum and structure, and the indexes against the log.
@@ -49,38 +50,32 @@ EXAMPLES = """\
 def add_options(parser: ArgumentParser) -> None:
     add_remote(parser)
     add_as_it_lies(parser)
-    add_max_batch_bytes(parser)
-    add_spark(parser)
+    add_request(parser, VerifyRequest)
     add_severity(parser)
     add_all(parser, "each finding by itself, up to 1,000 of a kind")
-    add = parser.add_argument
-    add("--budget", type=amount, metavar="SIZE", help="verify at most so much in this run, as 50GB; needs --state")
-    add("--state", metavar="FILE", help="which segments were verified when, for --budget; not in a log directory")
-    add("--metrics", metavar="FILE", help="also write metrics, in Prometheus's text format")
+    parser.add_argument("--metrics", metavar="FILE", help="also write metrics, in Prometheus's text format")
 
 
 def run(options: Namespace) -> int:
-    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.verify.job import verify
+    from brokerless.jobs.verify.turn import begin_turn
+    from brokerless.tables.read_options import bound
     from brokerless.views.findings import FindingGroups, damaged_places, is_at_least, root_of, summary_line, turn_line
     from brokerless.views.metrics import begin_run, metrics
 
     if options.metrics is not None:
         refuse_directory(options.metrics, "a file in it, such as verify.prom")
+    request = request_of(VerifyRequest, options)
     output, counted, shown = Output(), FindingGroups(), FindingGroups(all_of_them=options.all)
     partitions = output.partitions(options)
-    turn = None
-    if options.budget is not None or options.state is not None:
-        from brokerless.jobs.verify.turn import begin_turn
-
-        turn = begin_turn(partitions, options.budget, options.state)
+    turn = begin_turn(partitions, options.budget, options.state)
     total = sum(each.size for each in partitions) if turn is None else turn.chosen_bytes
     checked = begin_run(partitions, clock.now())
-    max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
+    max_batch_bytes = bound(request.max_batch_bytes)
     with (
         progress("reading", total) as done,
         closing(
-            verify(partitions, max_batch_bytes, spark=options.spark, done=done, say=output.say, turn=turn)
+            verify(partitions, max_batch_bytes, spark=request.spark, done=done, say=output.say, turn=turn)
         ) as findings,
     ):
         for finding in findings:

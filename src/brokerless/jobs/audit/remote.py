@@ -5,12 +5,14 @@ Sources: ``RemoteLogManager`` (``RLMExpirationTask``, 4.4.0), and what real brok
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from brokerless import clock
 from brokerless.clusters.remote_retention import expired_segments
+from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind, Severity
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.segment_events import metadata_partition
@@ -98,6 +100,16 @@ def has_remote(directory: LogDirectory) -> bool:
     """Return whether there are remote segments for :func:`audit_remote`. Those of a backup are the log itself."""
     location = directory.location
     return is_joined(location) or (is_tiered(location) and snapshot_of(location) is None)
+
+
+def check_price(price_per_gb: float | None, directories: Iterable[LogDirectory]) -> None:
+    """Raise :class:`UsageError` for a price that is none, or where no directory has remote segments."""
+    if price_per_gb is None:
+        return
+    if not 0 < price_per_gb < math.inf:
+        raise UsageError(f"--price-per-gb: {price_per_gb!r} is no number above 0")
+    if not any(map(has_remote, directories)):
+        raise UsageError("--price-per-gb: this is the price of what is in a bucket, which --remote names")
 
 
 def audit_remote(

@@ -41,9 +41,11 @@ from brokerless.log.storage.paths import full_path, is_local_within
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered.detection import has_objects, has_objects_below, snapshot_path
 from brokerless.log.tiered.listing.stored_objects import check_sizes, segment_directory, sizes_in
-from brokerless.log.tiered.writing.encryption import PublicKey, new_data_key
+from brokerless.log.tiered.writing.encryption import PublicKey, load_public_keys, new_data_key
 from brokerless.log.tiered.writing.objects import ObjectFormat, UploadPlace
 from brokerless.progress import Report, ignore
+from brokerless.requests.backups import BackupRequest
+from brokerless.tables.read_options import bound
 
 DEFAULT_SEGMENT_SIZE = 256 << 20
 _MOST_PARENTS = 24
@@ -90,6 +92,21 @@ class BackupOptions:
     def config(self) -> LogConfig:
         """What a stored segment may have."""
         return replace(UNBOUNDED, segment_bytes=self.segment_size)
+
+
+def options_of(request: BackupRequest, is_selected: Callable[[str, int], bool]) -> BackupOptions:
+    """Return what was requested. ``is_selected``: as in :class:`BackupOptions`. Raises :class:`UsageError`, and
+    UnreadableError for keys."""
+    return BackupOptions(
+        name=request.name,
+        segment_size=DEFAULT_SEGMENT_SIZE if request.segment_size is None else request.segment_size,
+        max_batch_bytes=bound(request.max_batch_bytes),
+        dry_run=request.dry_run,
+        is_selected=is_selected,
+        public_keys=load_public_keys(request.public_keys or {}),
+        one_key=request.one_key,
+        compress=request.compress,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,15 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from brokerless import clock
+from brokerless.clock import milliseconds
 from brokerless.errors import UsageError
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.internals.topic_settings import is_in_metadata, read_topic_setting
 from brokerless.log import names
 from brokerless.log.config import DEFAULTS
 from brokerless.log.directory import PartitionPath
+from brokerless.requests.writing import CompactRequest
+from brokerless.tables.read_options import bound
 
 KafkaRules = Literal["3.9", "4.4"]
 KEY_BYTES = 256 << 20
@@ -92,6 +95,23 @@ class CompactOptions:
             if value is not None:
                 own[name] = value
         return replace(settings, **own)
+
+
+def options_of(request: CompactRequest) -> CompactOptions:
+    """Return what was requested for all topics."""
+    return CompactOptions(
+        milliseconds(request.now),
+        request.delete_retention_ms,
+        request.min_compaction_lag_ms,
+        segment_bytes=request.segment_bytes,
+        keep_active=request.keep_active,
+        from_start=request.from_start,
+        kafka=request.kafka,
+        max_batch_bytes=bound(request.max_batch_bytes),
+        dry_run=request.dry_run or request.what_if,
+        top_keys=request.top,
+        key_bytes=request.key_memory,
+    )
 
 
 _FROM_TOPIC = ("delete_retention_ms", "min_compaction_lag_ms", "segment_bytes", "segment_index_bytes")

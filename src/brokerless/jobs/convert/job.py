@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Generator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from brokerless.errors import RefusedError, UsageError, refused_batch
@@ -51,6 +51,8 @@ from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import full_path
 from brokerless.log.write.follower_append import whole_batches
 from brokerless.progress import Done, Report, Say, ignore
+from brokerless.requests.writing import ConvertRequest
+from brokerless.tables.read_options import bound
 from brokerless.text import short_html, short_repr
 
 LEFT_OUT = LOST | {
@@ -76,6 +78,25 @@ class Conversion:
     @property
     def log_config(self) -> LogConfig:
         return UNBOUNDED if self.config is None else self.config
+
+
+def conversion_of(request: ConvertRequest) -> Conversion:
+    """Return how it was requested."""
+    target = ConversionTarget(request.message_format, request.codec, request.level, request.batch_size)
+    config = None if request.segment_bytes is None else LogConfig(segment_bytes=request.segment_bytes)
+    return Conversion(
+        target, config, request.isolation, max_batch_bytes=bound(request.max_batch_bytes), dry_run=request.dry_run
+    )
+
+
+def opened_manifest(request: ConvertRequest, conversion: Conversion) -> AbstractContextManager[JobManifest | None]:
+    """Open the manifest by which a run goes on, if one was requested. Raises :class:`UsageError` for that of another
+    job, UnreadableError, UnwritableError."""
+    if request.manifest is None:
+        return nullcontext()
+    to = Location.of(request.to, request.storage_options).path
+    settings = ConvertSettings(full_path(to), replace(conversion, dry_run=False))
+    return JobManifest.open(os.fspath(request.manifest), "convert", settings, dry_run=request.dry_run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

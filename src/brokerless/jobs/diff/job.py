@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT64
-from brokerless.errors import UnreadableError
+from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import BEFORE_FIRST_SEGMENT, Finding
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.diff.alignment.mapped_side import MappedSide
@@ -19,7 +19,7 @@ from brokerless.jobs.diff.alignment.offsets import OffsetAlignment
 from brokerless.jobs.diff.alignment.sequence import SequenceAlignment
 from brokerless.jobs.diff.alignment.sides import SideReader, SideSettings
 from brokerless.jobs.diff.alignment.tally import Tally
-from brokerless.jobs.diff.causes import ALLOWED
+from brokerless.jobs.diff.causes import ALLOWED, allowed_causes
 from brokerless.jobs.diff.pairs import OffsetRuns, Pair
 from brokerless.jobs.diff.partition_diff import (
     ONLY_ON,
@@ -38,6 +38,8 @@ from brokerless.log.partition import Reading, read_partition
 from brokerless.log.ranges import Range
 from brokerless.log.seek import end_offset
 from brokerless.progress import Done, Say, ignore
+from brokerless.requests.comparing import DiffRequest, ReplicasRequest
+from brokerless.tables.read_options import bound
 
 Int64s = NDArray[np.int64]
 
@@ -58,6 +60,19 @@ class DiffSettings:
     show_keys: bool = False
     quick: bool = False
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+
+    @classmethod
+    def of(cls, request: DiffRequest | ReplicasRequest) -> DiffSettings:
+        """Return what was requested. Raises :class:`UsageError` for an unknown cause, and a limit below 0."""
+        if request.limit is not None and request.limit < 0:
+            raise UsageError(f"limit: {request.limit} is less than 0")
+        return cls(
+            allowed_causes(request.allow),
+            request.limit,
+            show_keys=request.show_keys,
+            quick=request.quick,
+            max_batch_bytes=bound(request.max_batch_bytes),
+        )
 
 
 @dataclass(frozen=True, slots=True)

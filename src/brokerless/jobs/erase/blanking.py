@@ -67,7 +67,7 @@ def blanking_of(
     partitions, if any. Raises :class:`UsageError`, and UnreadableError for a path without schemas."""
     if not fields:
         if schemas is not None or value_format != "auto":
-            raise UsageError("schemas and the format of values are for blanked fields; use --blank-fields with them")
+            raise UsageError("--schemas and --value-format are for values whose fields are blanked; use --blank-fields")
         return Blanking()
     registry = load_registry(schemas, partitions)
     source = None if registry.source is None else full_path(registry.source)

@@ -8,35 +8,26 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from typing import Any
 
+from brokerless.errors import UsageError
+from brokerless.jobs.erase.blanking import blanking_of
 from brokerless.jobs.erase.copies import Copy, find_copies
 from brokerless.jobs.erase.field_counts import TopicField
 from brokerless.jobs.erase.job import ErasedPartition, Erasure, erase, plan, recover_targets
 from brokerless.jobs.erase.recording import ManifestWriter, topic_fields
 from brokerless.jobs.erase.replicas import ReplicaComparison, compare_replicas
+from brokerless.jobs.erase.selection import selected_by
 from brokerless.jobs.rewrite.plan import Source
-from brokerless.jobs.run.types import NONE, Spark
+from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.location import Location
 from brokerless.progress import Done, Report, Say, ignore
+from brokerless.requests.writing import EraseRequest
+from brokerless.tables.read_options import bound
 from brokerless.text import ShownList
 
 Phase = Callable[[str, int | None], AbstractContextManager[Done]]
 """Begins a part of the work, of so many bytes if that is known."""
-
-
-@dataclass(frozen=True, slots=True)
-class ErasureRequest:
-    """``named``: topics that the user has named, for Kafka's own are copied otherwise. ``manifest``: the path that a
-    manifest is written to; ``sign_key``: the file with the key that signs it. Without a manifest, a run that was
-    stopped is repeated from the start."""
-
-    sources: Sequence[Source]
-    to: Location
-    erasure: Erasure
-    named: Collection[str] = ()
-    manifest: str | os.PathLike[str] | None = None
-    sign_key: str | os.PathLike[str] | None = None
 
 
 class ErasedLogs(ShownList[ErasedPartition]):
@@ -54,30 +45,33 @@ class ErasedLogs(ShownList[ErasedPartition]):
 
 
 def erase_logs(
-    request: ErasureRequest,
+    sources: Sequence[Source],
+    request: EraseRequest,
     report: Report,
     phase: Phase = lambda name, size: nullcontext(ignore),
     *,
-    spark: Spark = NONE,
+    named: Collection[str] = (),
     say: Say = ignore,
     processes: int | None = None,
 ) -> ErasedLogs:
-    """Erases, and writes the manifest if there is to be one.
+    """Erases, and writes the manifest if there is to be one: without it, a run that was stopped is repeated.
 
-    ``report`` is called with every finding of the partitions, before they are committed; what it raises ends the job.
-    ``spark``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them. Raises :class:`UsageError` for
-    what cannot be written, UnreadableError, and UnwritableError.
+    ``named``: topics that the user has named, for Kafka's own are copied otherwise. ``report`` is called with every
+    finding of the partitions, before they are committed; what it raises ends the job. ``say``, ``processes``: as
+    :func:`brokerless.jobs.run.job.run` takes them. Raises :class:`UsageError` for what cannot be written or excludes
+    each other, UnreadableError, and UnwritableError.
     """
-    sources, to, erasure, writer = request.sources, request.to, request.erasure, None
+    to, spark, writer = Location.of(request.to, request.storage_options), request.spark, None
+    erasure = _erasure(request, [each for source in sources for each in source.partitions])
     if not erasure.dry_run:
         recover_targets([each.directory for each in sources], to)
         if request.manifest is not None:
             paths = [each.directory.path for each in sources]
             writer = ManifestWriter(request.manifest, paths, to, erasure=erasure, sign_key=request.sign_key)
     finished = {} if writer is None else writer.finished
-    planned = plan(sources, to, erasure, request.named, finished, is_hashed=writer is not None)
+    planned = plan(sources, to, erasure, named, finished, is_hashed=writer is not None)
     with phase("looking for copies", None) as done:
-        copies = find_copies(sources, erasure, done, named=request.named)
+        copies = find_copies(sources, erasure, done, named=named)
     with phase("reading", planned.size) as done:
         write = ignore if writer is None else lambda partitions: writer.write(partitions, copies)
         results = ErasedLogs(
@@ -89,3 +83,18 @@ def erase_logs(
         writer.complete([each.directory for each in planned.targets], copies)
     results.copies, results.finished, results.fields = copies, len(finished), topic_fields(results, writer)
     return results
+
+
+def _erasure(request: EraseRequest, partitions: Sequence[PartitionPath]) -> Erasure:
+    selection = selected_by(request.keys, request.where, request.header)
+    fields: Any = request.blank_fields
+    if isinstance(fields, str):
+        raise UsageError(f"blank_fields: {fields!r} is no list of fields; give [{fields!r}]")
+    if request.blank and fields:
+        raise UsageError("--blank and --blank-fields exclude each other; use one of them")
+    is_typed = request.schemas is not None or request.value_format != "auto"
+    blanking = None
+    if request.blank or fields or is_typed:
+        schemas = None if request.schemas is None else os.fspath(request.schemas)
+        blanking = blanking_of(fields, request.value_format, schemas, partitions)
+    return Erasure(selection, blanking, bound(request.max_batch_bytes), request.dry_run)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import UsageError
-from brokerless.jobs.erase.key_set import KeyFinder, KeySet
-from brokerless.tables.record_filter import Match, as_bytes, condition_match, has_header
+from brokerless.jobs.erase.key_set import KeyFinder, KeySet, given_keys
+from brokerless.tables.record_filter import Match, as_bytes, condition_match, given_header, has_header
 
 if TYPE_CHECKING:
     from brokerless.format.read.decoder import DecodedRecords
@@ -69,6 +70,15 @@ class Selection:
     def commitment(self, salt: bytes) -> str:
         """A hash that shows afterwards that this was the selection, but not what is in it (scrypt, hexadecimal)."""
         return hashlib.scrypt(self.canonical(), salt=salt, **SCRYPT).hex()
+
+
+def selected_by(
+    keys: Iterable[bytes | str] | None, where: str | None, header: tuple[str, bytes | str] | None
+) -> Selection:
+    """Return the selection of a request. Raises :class:`UsageError` for what is no key or header, and as
+    :class:`Selection`."""
+    own_keys = keys if keys is None or isinstance(keys, KeySet) else given_keys(keys)
+    return Selection(own_keys, where, None if header is None else given_header(header))
 
 
 class Matcher:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
 
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
@@ -27,13 +26,14 @@ from brokerless.log.storage.directory_lock import is_locked
 from brokerless.log.storage.location import Location
 from brokerless.offset_spans import Span, union, without
 from brokerless.progress import ignore
+from brokerless.requests.writing import ExportForm, ExportRequest
 from brokerless.table_formats import export_state
 from brokerless.table_formats.catalog import Catalog
 from brokerless.table_formats.export_state import Exported
 from brokerless.table_formats.parquet_files import FILE_BYTES, ParquetLayout
-from brokerless.typed.topic_type import Decoding, TopicType
+from brokerless.tables.read_options import bound
+from brokerless.typed.topic_type import Decoding, TopicType, decoding_of
 
-ExportForm = Literal["parquet", "iceberg", "delta"]
 _TASK_BYTES = 1 << 30
 """Bytes of segments that are one task; read_committed needs a whole partition at once."""
 
@@ -56,6 +56,23 @@ class Export:
     decoding: Decoding | None = None
     form: ExportForm = "parquet"
     catalog: Catalog = field(default_factory=Catalog)
+
+
+def settings_of(request: ExportRequest) -> Export:
+    """Return how it was requested. Raises :class:`UsageError`."""
+    catalog = request.catalog if isinstance(request.catalog, Catalog) else Catalog(request.catalog)
+    return Export(
+        request.by_date,
+        request.isolation,
+        request.compression,
+        file_bytes=request.file_bytes or FILE_BYTES,
+        max_batch_bytes=bound(request.max_batch_bytes),
+        dry_run=request.dry_run,
+        allow_removed=request.allow_removed,
+        decoding=decoding_of(request.decode),
+        form=request.as_,
+        catalog=catalog,
+    )
 
 
 @dataclass(frozen=True, slots=True)

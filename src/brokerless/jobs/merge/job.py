@@ -48,6 +48,8 @@ from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import is_remote
 from brokerless.progress import Done, Report, Say, ignore
+from brokerless.requests.recovery import MergeRequest
+from brokerless.tables.read_options import bound
 from brokerless.text import short_html, short_repr
 
 
@@ -60,6 +62,13 @@ class Merge:
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     dry_run: bool = False
     committed_only: bool = False
+
+    @classmethod
+    def of(cls, request: MergeRequest) -> Merge:
+        """Return what was requested."""
+        size = request.segment_bytes
+        config = LogConfig() if size is None else LogConfig(segment_bytes=size)
+        return cls(config, bound(request.max_batch_bytes), request.dry_run, request.committed_only)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from brokerless.clusters.disk import load_disk
 from brokerless.errors import UsageError
+from brokerless.internals.metadata.versions import parse_level
+from brokerless.jobs.rebuild.from_bucket.plan import BucketOptions
 from brokerless.jobs.rebuild.in_place import change_in_place, refuse_journal
 from brokerless.jobs.rebuild.node_directories import refuse_existing, write_new_directories
 from brokerless.jobs.rebuild.nodes import refuse_running
@@ -17,11 +20,39 @@ from brokerless.log.directory import LogDirectory
 from brokerless.log.live_segments import check_permitted
 from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.directory_lock import only_job
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import make_directory
 from brokerless.log.storage.paths import is_local_within, is_remote
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.tiered.detection import snapshot_path
+from brokerless.log.tiered.options import with_tiered_options
 from brokerless.progress import Done, ignore
+from brokerless.requests.recovery import RebuildRequest
+
+
+def options_of(request: RebuildRequest) -> RebuildOptions:
+    """Return what was requested. Raises :class:`UsageError` for what goes with a bucket alone."""
+    bucket = None
+    if request.from_bucket is not None:
+        location = Location(os.fspath(request.from_bucket), request.storage_options)
+        location = with_tiered_options(location, request.key_pairs, None, None)
+        topics = (request.topics,) if isinstance(request.topics, str) else tuple(request.topics)
+        bucket = BucketOptions(location, dict(request.log_starts or {}), request.abort_open_transactions, topics)
+    elif request.log_starts or request.key_pairs or request.abort_open_transactions or request.topics:
+        raise UsageError("--topic, --log-start, --key-pair and --abort-open-transactions are for --from-bucket")
+    return RebuildOptions(
+        data=request.data,
+        mapping=None if request.mapping is None else os.fspath(request.mapping),
+        level=None if request.metadata_version is None else parse_level(request.metadata_version),
+        quorum=request.quorum,
+        source=None if request.state is None else os.fspath(request.state),
+        without_metadata=request.without_metadata,
+        adopt=request.adopt,
+        cluster_id=request.cluster_id,
+        max_batch_bytes=request.max_batch_bytes,
+        reset_to=request.reset_positions,
+        bucket=bucket,
+    )
 
 
 def rebuild(

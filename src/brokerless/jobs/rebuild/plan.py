@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from brokerless import clock
 from brokerless.clusters.disk import Disk
@@ -71,10 +71,9 @@ from brokerless.log.directory import resolve
 from brokerless.log.seek import end_offset
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import full_path, join
+from brokerless.requests.recovery import Data, Quorum
 from brokerless.text import short_html, short_repr
 
-Data = Literal["link", "copy", "in-place"]
-Quorum = Literal["static", "dynamic"]
 Row = dict[str, Any]
 
 DEFAULT_LEVEL = 21

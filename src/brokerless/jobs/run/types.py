@@ -6,13 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar, Union
 
 from brokerless.progress import Done, ignore
+from brokerless.requests.option_types import Spark
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
 
 Place = Union["SparkContext", str]
-Spark = Union["SparkContext", "SparkSession", str, None]
 
 
 class Sized(Protocol):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT32
-from brokerless.errors import UnreadableError
+from brokerless.errors import UnreadableError, UsageError
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.recovered.damaged_regions import Region
 from brokerless.jobs.recovered.intact_batches import INTACT_BATCH, find_intact_batches
@@ -36,6 +36,8 @@ from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import directory_name, full_path, parent_directory
 from brokerless.progress import Done, Report, ignore
+from brokerless.requests.recovery import CarveRequest
+from brokerless.tables.read_options import bound
 
 TOPIC = "carved"
 
@@ -76,6 +78,24 @@ class Carved:
     max_timestamp: int
     files: tuple[str, ...] = ()
     """The Parquet files, if these were requested, within the target directory."""
+
+
+def carvings_of(request: CarveRequest, files: Sequence[str]) -> list[Carving]:
+    """Return what was requested of each file. Raises :class:`UsageError` for what excludes each other, and as
+    :func:`carve_directory`."""
+    is_parquet = request.as_ == "parquet"
+    if is_parquet and request.segment_bytes is not None:
+        raise UsageError("--segment-bytes does not apply to --as parquet; use one of them")
+    size = request.segment_bytes
+    config = LogConfig() if size is None else LogConfig(segment_bytes=size)
+    to, bytes_ = carve_directory(Location.of(request.to), files), bound(request.max_batch_bytes)
+    return [
+        Carving(
+            Location(path, request.storage_options), to, config,
+            max_batch_bytes=bytes_, dry_run=request.dry_run, parquet=is_parquet,
+        )
+        for path in files
+    ]  # fmt: skip
 
 
 def carve_directory(to: Location, files: Iterable[str]) -> Destination:

@@ -51,7 +51,9 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
 from brokerless.progress import Done, Report, Say, ignore
+from brokerless.requests.writing import SalvageRequest
 from brokerless.table_formats.parquet_files import ParquetFile
+from brokerless.tables.read_options import bound
 from brokerless.text import short_html, short_repr
 
 
@@ -71,6 +73,15 @@ class Salvage:
     @property
     def log_config(self) -> LogConfig:
         return UNBOUNDED if self.config is None else self.config
+
+
+def settings_of(request: SalvageRequest) -> Salvage:
+    """Return how it was requested. Raises :class:`UsageError` for what excludes each other."""
+    is_parquet = request.as_ == "parquet"
+    if is_parquet and request.segment_bytes is not None:
+        raise UsageError("--segment-bytes does not apply to --as parquet; use one of them")
+    config = None if request.segment_bytes is None else LogConfig(segment_bytes=request.segment_bytes)
+    return Salvage(config, bound(request.max_batch_bytes), request.dry_run, partial=request.partial, parquet=is_parquet)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from itertools import islice
 from brokerless.errors import UsageError
 from brokerless.findings import Finding
 from brokerless.format import layouts
+from brokerless.format.codecs.compression import LEVELS
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.run.job import in_order, run
 from brokerless.jobs.run.types import NONE, Spark
@@ -31,6 +32,8 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.offset_gaps import missing_logs
 from brokerless.ordered_threads import processors
 from brokerless.progress import Done, Say, ignore
+from brokerless.requests.checking import SizeRequest
+from brokerless.tables.read_options import bound
 
 _HEAVIEST = 1000
 """Keys and so on that a task hands to the driver."""
@@ -50,7 +53,8 @@ class SizeSettings:
 
     def __post_init__(self) -> None:
         if not self.choices:
-            raise UsageError("there is nothing to compare: no format has such a codec, or no codec such a level")
+            ranges = ", ".join(f"{codec} {low} to {high}" for codec, (low, high, _) in LEVELS.items())
+            raise UsageError(f"nothing to compare: v0 and v1 have no zstd, and levels are {ranges}")
         if self.sample is not None and self.sample <= 0:
             raise UsageError("a sample has more than 0 bytes")
 
@@ -62,6 +66,20 @@ class SizeSettings:
             return min(MOST_BYTES, int(SHARE * size))
         budget = int(self.sample * size if self.sample < 1 else self.sample)
         return budget if budget < size else None
+
+
+def settings_of(request: SizeRequest) -> SizeSettings:
+    """Return the settings that were requested. Raises :class:`UsageError` for what excludes each other."""
+    if request.full and request.sample is not None:
+        raise UsageError("--full and --sample exclude each other; use one of them")
+    choices = choices_of(
+        tuple(request.message_formats),
+        tuple(request.codecs),
+        tuple(request.levels),
+        batch_records=tuple(request.batch_records),
+        batch_bytes=tuple(request.batch_sizes),
+    )
+    return SizeSettings(tuple(choices), request.sample, request.full, bound(request.max_batch_bytes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from brokerless import clock
+from brokerless.clock import milliseconds
 from brokerless.clusters.directory_state import DirectoryState
 from brokerless.clusters.start.retention_forecast import Settings, config_of
 from brokerless.errors import UsageError
@@ -25,6 +26,8 @@ from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.storage.segment_files import list_files
 from brokerless.log.write.retention import ClosedSegment, before_start, expired
 from brokerless.log.write.segment_state import describe_for_retention
+from brokerless.requests.checking import TrimRequest
+from brokerless.text import parse_bytes
 
 Reason = Literal["deleted-records", "retention", "before", "oldest"]
 """Why a segment goes: its records are deleted already; the topic's retention; all records are before a time; it is the
@@ -66,6 +69,15 @@ class TrimLimits:
         if [free is not None, retention, before is not None].count(True) != 1:
             raise UsageError("trim: give one of free, retention and before")
         return cls(free, before, clock.now() if now_ms is None else now_ms)
+
+    @classmethod
+    def of(cls, request: TrimRequest) -> TrimLimits:
+        """Return the limits that were requested. Raises :class:`UsageError` for what is no number of bytes."""
+        free = parse_bytes(request.free) if isinstance(request.free, str) else request.free
+        if request.free is not None and (free is None or free < 1):
+            text = "is not a number of bytes above 0; use one such as 1000000, '500MB' or '1GiB'"
+            raise UsageError(f"free={request.free!r} {text}")
+        return cls.one_of(free, milliseconds(request.before), retention=request.retention)
 
 
 def refusal(partition: PartitionPath, settings: Settings | None, is_named: bool, was_compacted: bool) -> str | None:

@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 
 from brokerless import clock
+from brokerless.clock import milliseconds
 from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
@@ -37,6 +38,7 @@ from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import is_local_within, is_remote
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.progress import Done, Report, ignore
+from brokerless.requests.recovery import RestoreRequest
 from brokerless.text import short_html, short_repr
 
 _SAID = (Kind.RETENTION_DELETES, Kind.TARGET_COMPACTS, Kind.LATE_RECORDS, Kind.CONFIGS_UNKNOWN, Kind.CONFIG_DIFFERS)
@@ -52,6 +54,12 @@ class DiskSettings:
     replace: bool = False
     metadata: str | None = None
     max_batch_bytes: int | None = None
+
+    @classmethod
+    def of(cls, request: RestoreRequest) -> DiskSettings:
+        """Return what was requested."""
+        metadata = None if request.metadata is None else os.fspath(request.metadata)
+        return cls(milliseconds(request.until), request.replace, metadata, request.max_batch_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ not. A partition's records keep their partition and order; their offsets are new
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from brokerless import clock
+from brokerless.clock import milliseconds
 from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.metadata.cluster import Cluster
@@ -45,6 +47,7 @@ from brokerless.log import names
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.paths import full_path
 from brokerless.progress import Done, Report
+from brokerless.requests.recovery import RestoreRequest
 from brokerless.text import short_html, short_repr
 
 
@@ -60,6 +63,18 @@ class LiveSettings:
     groups: bool = False
     append: bool = False
     offsets: str | None = None
+
+    @classmethod
+    def of(cls, request: RestoreRequest) -> LiveSettings:
+        """Return what was requested."""
+        return cls(
+            source.SourceReading(request.isolation, milliseconds(request.until), request.max_batch_bytes),
+            None if request.offset_map is None else Path(request.offset_map),
+            request.rate,
+            groups=request.groups,
+            append=request.append,
+            offsets=None if request.offsets is None else os.fspath(request.offsets),
+        )
 
 
 @dataclass(slots=True)

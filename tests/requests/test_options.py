@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from dataclasses import MISSING
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import numpy as np
@@ -13,22 +16,15 @@ import pyarrow as pa
 import pytest
 
 import brokerless
-from brokerless.tables.arguments import checked, expected_of
+from brokerless import requests as package
+from brokerless.requests.option_types import NUMBER, PATH
+from brokerless.requests.options import Option, asks, given, options_of, request
 
 FUNCTIONS = (
-    *("carve", "cluster", "load", "merge", "next_offsets", "open", "pipeline", "prove", "rebuild", "restore"),
+    *("backup", "carve", "cluster", "diff", "diff_replicas", "load", "merge", "open", "prove", "rebuild", "restore"),
     *("serve", "undo_rebuild"),
 )
-CLASSES = (brokerless.Log,)
-CHECKED_WHERE_USED = {
-    "Isolation", "RecordFilter", "Literal['segments', 'parquet']", "Literal['3.9', '4.4']", "ExportForm", "Any", "Data",
-    "Mapping[tuple[str, int], int]", "Mapping[str, str] | str | os.PathLike[str]", "Iterable[bytes | str]", "Selection",
-    "tuple[str, bytes | str]", "Quorum", "ResetTo", "Iterable[pa.RecordBatch]", "Routing", "BatchSettings", "LogConfig",
-    "Callable[[int], object]", "int | str", "Collection[str | os.PathLike[str]]",
-    "Unpack[ReadingOptions]", "pa.RecordBatch",
-    "str | os.PathLike[str] | Location", "Catalog | str",
-}  # fmt: skip
-"""Annotations, without ``None``, whose types are not told from others before they are used."""
+CLASSES = (brokerless.Log, brokerless.Backup)
 
 
 def public() -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -40,26 +36,53 @@ def public() -> Iterator[tuple[str, Callable[..., Any]]]:
                 yield f"{class_.__name__}.{name}", method
 
 
-def parameters() -> list[tuple[str, Callable[..., Any], inspect.Parameter]]:
+def requests() -> dict[str, type[Any]]:
+    modules = (import_module(f"brokerless.requests.{each.name}") for each in iter_modules(package.__path__))
+    found = {
+        name: each
+        for module in modules
+        for name, each in vars(module).items()
+        if name.endswith("Request") and isinstance(each, type)
+    }
+    return dict(sorted(found.items()))
+
+
+def options() -> list[Any]:
     return [
-        (f"{name}({each.name})", function, each)
-        for name, function in public()
-        for each in inspect.signature(function).parameters.values()
-        if each.name != "self"
+        pytest.param(made, name, option, default, id=f"{of}.{name}")
+        for of, made in requests().items()
+        for name, option, default in options_of(made)
     ]
 
 
-@pytest.mark.parametrize(("name", "function", "parameter"), parameters())
+@pytest.mark.parametrize(("made", "name", "option", "default"), options())
 def test_what_is_of_another_type_is_refused_by_its_name(
-    name: str, function: Callable[..., Any], parameter: inspect.Parameter
+    made: type[Any], name: str, option: Option, default: Any
 ) -> None:
-    if expected_of(parameter) is None:
-        assert str(parameter.annotation).removesuffix(" | None") in CHECKED_WHERE_USED, name
+    if not option.type.expected:
+        return  # it is checked where it is used
+    needed = {each: "x" for each, _, of_other in options_of(made) if of_other is MISSING and each != name}
+    with pytest.raises(brokerless.UsageError, match=f"^{name}: "):
+        made(**needed, **{name: object()})
+
+
+@pytest.mark.parametrize(("name", "function"), public())
+def test_a_function_has_the_keywords_and_the_docstring_of_its_request(name: str, function: Callable[..., Any]) -> None:
+    if not hasattr(function, "__wrapped__"):
+        assert len(inspect.signature(function).parameters) <= 1, name  # it has no options
         return
-    wrong: Any = object()
-    own = [None] if "." in name else []
-    with pytest.raises(brokerless.UsageError, match=f"^{parameter.name}: "):
-        function(*own, **{parameter.name: wrong})
+    names = [each for each in inspect.signature(function).parameters if each != "self"]
+    text = inspect.getdoc(function) or ""
+    assert names
+    assert all(f"\n{each} : " in text for each in names)
+
+
+@pytest.mark.parametrize(("made", "name", "option", "default"), options())
+def test_a_sentence_reads_as_help_and_as_a_docstring(made: type[Any], name: str, option: Option, default: Any) -> None:
+    assert option.sentence
+    assert not option.sentence.endswith(".")
+    first = option.sentence.split()[0]
+    assert first[0].islower() or not first.isalpha() or first in ("CSV", "JSON", "DuckDB's", "Iceberg's")
 
 
 READING = {
@@ -135,14 +158,24 @@ def test_what_is_right_is_taken() -> None:
     rows = log.records(["offset"], start_timestamp=0, end_timestamp=at, **of_numpy)
     assert rows.read_all().num_rows <= 2
 
-    @checked
-    def function(path: str | Path, *, count: int | None = None) -> tuple[Any, ...]:
+    @request
+    class Own:
+        path: str | Path = given(PATH, "where", kw_only=False)
+        count: int | None = given(NUMBER, "how many of --path", default=None)
+
+    @asks(Own)
+    def function(request: Own) -> tuple[Any, ...]:
         """Kept."""
-        return path, count
+        return request.path, request.count
 
     assert function("a", count=None) == ("a", None)
-    assert function.__doc__ == "Kept."
     assert list(inspect.signature(function).parameters) == ["path", "count"]
+    assert (function.__doc__ or "").splitlines() == [
+        *("Kept.", "", "Parameters", "----------"),
+        *("path : path", "    Where.", "count : int, optional", "    How many of ``path``."),
+    ]
+    with pytest.raises(TypeError, match=r"function\(\) got an unexpected keyword argument 'counts'"):
+        function("a", counts=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
 def test_lists_may_be_walked_once_only() -> None:

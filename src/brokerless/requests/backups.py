@@ -1,0 +1,88 @@
+"""Requests of backups: what stores a cluster's disks, and what is done with the snapshots."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping
+from typing import Literal
+
+from brokerless.log.names import Include
+from brokerless.log.storage.location import StorageOptions
+from brokerless.progress import Done, ignore
+from brokerless.requests import shared
+from brokerless.requests.option_types import COUNT, FLAG, KEY_PAIRS, NAME_LIST, PATHS, SIZE, TEXT, one_of
+from brokerless.requests.options import given, request
+
+Paths = Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
+
+
+@request
+class BackupRequest:
+    paths: Paths = given(shared.PATHS, kw_only=False)
+    to: str | os.PathLike[str] = given(shared.TO, kw_only=False)
+    topics: Collection[str] | None = given(shared.TOPICS, default=None)
+    name: str | None = given(TEXT, "a name of the snapshot, by which it is read as URL@NAME", "NAME", default=None)
+    public_keys: Mapping[str, str | os.PathLike[str]] | None = given(
+        KEY_PAIRS,
+        "encrypt what is stored for this key pair: its public key (RSA, PEM), by its name; repeat it",
+        flag="--public-key",
+        is_repeated=True,
+        default=None,
+    )
+    one_key: bool = given(
+        FLAG, "store it for one --public-key: without its private key, nobody reads the backup again", default=False
+    )
+    compress: bool = given(FLAG, "compress (zstd) the segments whose first batch is not compressed", default=False)
+    segment_size: int | None = given(SIZE, "bytes at which stored segments end (default: 256MiB)", default=None)
+    dry_run: bool = given(shared.DRY_RUN, default=False)
+    include: Collection[Include] | Include = given(shared.INCLUDE, default=())
+    max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
+    storage_options: StorageOptions | None = given(shared.STORAGE_OPTIONS, default=None)
+    key_pairs: Mapping[str, str | os.PathLike[str]] | None = given(shared.KEY_PAIR, default=None)
+    remote: Paths | None = given(PATHS, "the bucket with the remote segments of tiered topics", flag=None, default=None)
+    done: Done = given(shared.DONE, default=ignore)
+
+
+@request
+class CheckRequest:
+    read: Literal["all"] | None = given(
+        one_of("all"), "read all objects, and compare their bytes", default=None, kw_only=False
+    )
+    done: Done = given(shared.DONE, default=ignore)
+
+
+@request
+class ForgetRequest:
+    keep_last: int = given(COUNT, "the last N stay", default=0)
+    keep_hourly: int = given(COUNT, "the newest of each of the last N hours that have one stays", default=0)
+    keep_daily: int = given(COUNT, "the newest of each of the last N days that have one stays", default=0)
+    keep_weekly: int = given(COUNT, "the newest of each of the last N weeks that have one stays", default=0)
+    keep_monthly: int = given(COUNT, "the newest of each of the last N months that have one stays", default=0)
+    keep_yearly: int = given(COUNT, "the newest of each of the last N years that have one stays", default=0)
+    keep_within: int = given(COUNT, "all stay that are not older than so many days", "DAYS", default=0)
+    apply: bool = given(FLAG, "forget the snapshots; without it, nothing is changed", default=False)
+
+
+@request
+class PruneRequest:
+    grace: int = given(
+        COUNT,
+        "how many hours what no snapshot names stays (default: 48); 0 only while nothing else runs",
+        "HOURS",
+        default=48,
+    )
+    apply: bool = given(FLAG, "remove the objects; without it, nothing is changed", default=False)
+
+
+@request
+class KeysRequest:
+    add: Mapping[str, str | os.PathLike[str]] | None = given(
+        KEY_PAIRS,
+        "a key pair that reads the backup, too: its public key (RSA, PEM); can be repeated",
+        is_repeated=True,
+        default=None,
+    )
+    remove: Collection[str] = given(
+        NAME_LIST, "a key pair that reads it no more; can be repeated", "ID", is_repeated=True, default=()
+    )
+    key_pairs: Mapping[str, str | os.PathLike[str]] | None = given(shared.KEY_PAIR, default=None)

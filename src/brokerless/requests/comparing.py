@@ -1,0 +1,146 @@
+"""Requests of what compares logs: two, the replicas of one cluster, or a log with the manifest of an erasure."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from brokerless.log.storage.location import StorageOptions
+from brokerless.progress import Done, Report, ignore
+from brokerless.requests import shared
+from brokerless.requests.option_types import (
+    AMOUNT,
+    CAUSES,
+    COUNT,
+    FLAG,
+    HEADER,
+    KEYS,
+    NAME_LIST,
+    PARTS,
+    PATH,
+    SELECTION,
+    SIDE,
+    TEXT,
+    URL,
+    OpenedLog,
+    Spark,
+)
+from brokerless.requests.options import given, request
+
+
+@request
+class DiffRequest:
+    left: str | os.PathLike[str] | OpenedLog | Iterable[str | os.PathLike[str] | OpenedLog] = given(
+        SIDE,
+        "what is compared: several are disks of one cluster, and of several replicas that with the greatest leader "
+        "epoch counts, and of these the longest",
+        flag=None,
+        kw_only=False,
+    )
+    right: str | os.PathLike[str] | OpenedLog | Iterable[str | os.PathLike[str] | OpenedLog] = given(
+        SIDE, "what it is compared with", flag=None, kw_only=False
+    )
+    topics: Collection[str] | None = given(
+        NAME_LIST,
+        "of these topics alone, by names or patterns (click*). Kafka's own topics are compared only if they are named "
+        "here, or are a side themselves",
+        flag=None,
+        default=None,
+    )
+    only: Collection[str] = given(
+        PARTS,
+        "compare only these: records, groups, settings, topics, acls, users, quotas (default: all that both sides "
+        "have)",
+        default=(),
+    )
+    allow: Collection[str] = given(CAUSES, "causes by which the logs may differ, such as lagging", default=())
+    limit: int | None = given(
+        COUNT, "how many differences of a partition are listed (default: 10); all are counted", default=10
+    )
+    show_keys: bool = given(FLAG, "list differences with the keys of their records", default=False)
+    quick: bool = given(
+        FLAG,
+        "take batches with the same headers (offsets, checksum, size, producer) for the same, and do not read them: "
+        "damage in them is not found",
+        default=False,
+    )
+    offset_map: str | os.PathLike[str] | None = given(
+        PATH,
+        "the offset map of restore, of which the right side is the target: compare its partitions by that, and groups' "
+        "positions",
+        "DIRECTORY",
+        default=None,
+    )
+    offset_syncs: str | os.PathLike[str] | None = given(
+        PATH,
+        "the topic mm2-offset-syncs.ALIAS.internal of MirrorMaker 2, or the log directory that has it: the right side "
+        "is a mirror of the left one, whose records are compared in their order",
+        "PATH",
+        default=None,
+    )
+    max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
+    on_damage: Report | None = given(shared.ON_FINDING, default=None)
+    done: Done = given(shared.DONE, default=ignore)
+    spark: Spark = given(shared.SPARK, default="none")
+
+
+@request
+class ReplicasRequest:
+    disks: Iterable[str | os.PathLike[str] | OpenedLog] = given(
+        SIDE, "the disks of one cluster, or as many as there are", flag=None, kw_only=False
+    )
+    topics: Collection[str] | None = given(shared.TOPICS, default=None)
+    budget: int | None = given(
+        AMOUNT, "compare at most so many bytes in this run, as 50GB; needs --state", default=None
+    )
+    state: str | os.PathLike[str] | None = given(
+        PATH, "which replicas were compared when, for --budget; not in a log directory", default=None
+    )
+    allow: Collection[str] = given(
+        CAUSES, "causes by which the logs may differ, such as lagging", flag=None, default=()
+    )
+    limit: int | None = given(
+        COUNT, "how many differences of a partition are listed; all are counted", flag=None, default=10
+    )
+    show_keys: bool = given(FLAG, "list differences with the keys of their records", flag=None, default=False)
+    quick: bool = given(FLAG, "take batches with the same headers for the same", flag=None, default=False)
+    max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
+    on_damage: Report | None = given(shared.ON_FINDING, default=None)
+    done: Done = given(shared.DONE, default=ignore)
+    spark: Spark = given(shared.SPARK, default="none")
+
+
+@request
+class ProveRequest:
+    path: str | os.PathLike[str] = given(PATH, "the file that erase wrote", flag=None, kw_only=False)
+    erased: str | os.PathLike[str] | None = given(
+        URL, "where the erased logs are now (default: where the manifest says)", default=None
+    )
+    source: str | os.PathLike[str] | None = given(
+        URL,
+        "the logs of before, if they are still at hand: then what stayed is compared with them, and erased values are "
+        "searched for",
+        default=None,
+    )
+    public_key: str | os.PathLike[str] | None = given(
+        PATH, "the public key (PEM) that has to have signed", default=None
+    )
+    selection: Any = given(SELECTION, "what was erased, as one value", flag=None, default=None)
+    keys: Iterable[bytes | str] | None = given(
+        KEYS, "the keys that were erased: no record may have one, and they are searched for", flag=None, default=None
+    )
+    where: str | None = given(TEXT, "the condition of the erasure", "SQL", default=None)
+    header: tuple[str, bytes | str] | None = given(HEADER, "the header of the erasure", flag=None, default=None)
+    only: Sequence[str] = given(
+        NAME_LIST,
+        "a topic or partition (orders, orders-0) of the source that the proof is about; without it, a selected record "
+        "in any other partition of the source is an error; can be repeated",
+        is_repeated=True,
+        default=(),
+    )
+    max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
+    storage_options: StorageOptions | None = given(shared.STORAGE_OPTIONS, default=None)
+    report: Report | None = given(shared.ON_FINDING, default=None)
+    done: Done = given(shared.DONE, default=ignore)
+    spark: Spark = given(shared.SPARK, default="none")

@@ -1,0 +1,209 @@
+"""What a value of an option is: how it is told from others, and what is said of it to people."""
+
+from __future__ import annotations
+
+import operator
+import os
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol, Union
+
+from brokerless.clock import TIME as TIME_TEXT
+from brokerless.log.directory import LogDirectory, PartitionPath
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+Spark = Union["SparkContext", "SparkSession", str, None]
+"""Where tasks run: a session, or a master for which one is started."""
+
+
+class OpenedLog(Protocol):
+    """A :class:`brokerless.Log`, of which a room below it knows this."""
+
+    @property
+    def directory(self) -> LogDirectory: ...
+
+    @property
+    def paths(self) -> tuple[PartitionPath, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OptionType:
+    """``expected`` says in a message what is taken, ``shown`` in a docstring. ``typed``: the name of the function of
+    ``cli.values`` that reads it from a command line; a text as it is without one. ``is_list``: what can be walked once
+    only is kept as a list. ``is_secret``: no message has the value.
+    ``is_mapping``: the command line takes pairs. ``choices``: all that a command line takes, and
+    ``values``, what they are in Python, if that is something else."""
+
+    accepts: Callable[[Any], bool]
+    expected: str
+    shown: str
+    typed: str = ""
+    metavar: str = ""
+    is_list: bool = False
+    is_secret: bool = False
+    is_mapping: bool = False
+    choices: tuple[str, ...] = ()
+    values: tuple[Any, ...] = ()
+
+
+def one_of(*choices: str) -> OptionType:
+    """Return the kind of a text that is one of a few, which the job refuses if it is not."""
+    quoted = ", ".join(f'"{each}"' for each in choices)
+    return OptionType(lambda _: True, "", f"{{{quoted}}}", choices=choices)
+
+
+def several_of(*choices: str) -> OptionType:
+    """Return the kind of a list of such texts."""
+    return replace(NAME_LIST, choices=choices)
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool) or type(value).__name__ in ("bool_", "bool")  # NumPy's as well
+
+
+def _is_whole_number(value: Any) -> bool:
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return not _is_bool(value)
+
+
+def _is_number(value: Any) -> bool:
+    return (_is_whole_number(value) or hasattr(value, "__float__")) and not _is_bool(value)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, (str, os.PathLike))
+
+
+def _is_path_or_location(value: Any) -> bool:
+    return _is_path(value) or _is_instance(value, "brokerless.log.storage.location", "Location")
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, (datetime, str)) or _is_whole_number(value)
+
+
+def _is_collection(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes))
+
+
+def _is_whole_numbers(value: Any) -> bool:
+    return isinstance(value, Collection) and not isinstance(value, (str, bytes)) and all(map(_is_whole_number, value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+def _is_instance(value: Any, module: str, name: str) -> bool:
+    """Return whether a value is of a class whose module is only loaded where such a value is made."""
+    loaded = sys.modules.get(module)
+    return loaded is not None and isinstance(value, getattr(loaded, name))
+
+
+def _is_decoding(value: Any) -> bool:
+    return _is_instance(value, "brokerless.typed.topic_type", "Decoding")
+
+
+def _is_log(value: Any) -> bool:
+    return _is_instance(value, "brokerless.api.log", "Log")
+
+
+ANY = OptionType(lambda _: True, "", "object")
+"""Checked where it is used."""
+ANY_SIZE = replace(ANY, shown="int or str", typed="amount", metavar="SIZE")
+"""Bytes, or a text such as ``"20GB"``."""
+KEYS = replace(ANY, shown="iterable of bytes or str")
+HEADER = replace(ANY, shown="(str, bytes or str)")
+FIELDS = replace(ANY, shown="sequence of str", metavar="FIELDS")
+ANY_BATCHES = replace(ANY, shown="iterable of pyarrow.RecordBatch")
+ROUTING = replace(ANY, shown="Routing")
+BATCH_SETTINGS = replace(ANY, shown="BatchSettings")
+LOG_CONFIG = replace(ANY, shown="LogConfig")
+FILTER = replace(ANY, shown="RecordFilter")
+SELECTION = replace(ANY, shown="Selection")
+SIDE = replace(ANY, shown="path, Log, or a list of these")
+CLIENT_CONFIG = replace(ANY, shown="dict or path", metavar="FILE")
+LOG_STARTS = replace(
+    ANY, shown="dict of (str, int) to int", typed="log_start", metavar="TOPIC-P=OFFSET", is_mapping=True
+)
+CATALOG = replace(ANY, shown="Catalog or str")
+FLAG = OptionType(_is_bool, "True or False", "bool")
+NUMBER = OptionType(_is_whole_number, "a whole number", "int", typed="integer", metavar="N")
+"""Which may be negative."""
+COUNT = replace(NUMBER, typed="count")
+"""From 0 on."""
+SIZE = replace(NUMBER, typed="size", metavar="SIZE")
+"""Bytes, within Kafka's limits."""
+SIZE_OR_0 = replace(SIZE, typed="size_or_0")
+AMOUNT = replace(SIZE, typed="amount")
+"""Bytes, however many."""
+FLOAT = OptionType(_is_number, "a number", "float")
+SAMPLE = replace(FLOAT, typed="sample", metavar="SIZE")
+"""Bytes, or a share below 1."""
+PRICE = replace(FLOAT, typed="price", metavar="PRICE")
+"""What 10^9 bytes cost in a month."""
+TEXT = OptionType(_is_text, "a text", "str")
+PATH = OptionType(_is_path, "a path", "path", metavar="FILE")
+URL = OptionType(_is_path_or_location, "a path", "path or URL", metavar="DIRECTORY")
+ONE_PATH = replace(URL, expected="a path; each of several is opened by itself")
+TIME = OptionType(
+    _is_time,
+    f"a time; give a datetime with a time zone, or a text such as {TIME_TEXT}",
+    'int (ms), datetime or text such as ``"2026-11-01"`` or ``"-7d"``',
+    metavar="TIME",
+)
+PATHS = OptionType(
+    lambda value: _is_path(value) or _is_collection(value),
+    "a path, or a list of paths",
+    "path, or several",
+    is_list=True,
+)
+PATH_LIST = OptionType(_is_collection, "a list of paths", "collection of paths", metavar="DIRECTORY", is_list=True)
+NAMES = OptionType(
+    lambda value: _is_text(value) or _is_collection(value), "a list of texts", "str or collection of str", is_list=True
+)
+NAME_LIST = OptionType(_is_collection, "a list of texts", "collection of str", metavar="NAME", is_list=True)
+CAUSES = replace(NAME_LIST, typed="causes", metavar="CAUSES")
+PARTS = replace(NAME_LIST, typed="parts", metavar="PARTS")
+NUMBERS = OptionType(_is_whole_numbers, "a list of whole numbers", "collection of int", typed="integer", metavar="N")
+SIZES = replace(NUMBERS, typed="size", metavar="SIZE")
+RECORD_COUNTS = replace(NUMBERS, typed="record_count")
+MESSAGE_FORMAT = replace(ANY, shown="{0, 1, 2}", choices=("v0", "v1", "v2"), values=(0, 1, 2))
+"""The version of batches."""
+MESSAGE_FORMATS = replace(NUMBERS, shown="collection of {0, 1, 2}", choices=("v0", "v1", "v2"), values=(0, 1, 2))
+FUNCTION = OptionType(callable, "a function", "callable")
+STORAGE = OptionType(lambda value: isinstance(value, Mapping), "a dict of fsspec's options", "dict", is_secret=True)
+KEY_PAIRS = OptionType(
+    lambda value: isinstance(value, Mapping),
+    "a dict of files by the names of key pairs",
+    "dict of str to path",
+    typed="key_pair",
+    metavar="ID=FILE",
+    is_secret=True,
+    is_mapping=True,
+)
+DECODING = OptionType(_is_decoding, "a brokerless.Decoding", "Decoding")
+DECODE = OptionType(
+    lambda value: _is_bool(value) or _is_text(value) or _is_decoding(value),
+    'True, "auto", a format such as "json", or a brokerless.Decoding',
+    'True, "auto", a format of values such as "json", or Decoding',
+)
+LOGS = OptionType(
+    lambda value: _is_log(value) or (_is_collection(value) and all(map(_is_log, value))),
+    "a log, or a list of logs",
+    "Log or sequence of Log",
+    is_list=True,
+)
+SPARK = OptionType(
+    lambda value: value is None or _is_text(value) or hasattr(value, "sparkContext") or hasattr(value, "parallelize"),
+    "a master such as 'local[4]', a SparkSession or a SparkContext",
+    "str, SparkSession or SparkContext",
+)

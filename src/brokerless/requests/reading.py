@@ -1,0 +1,237 @@
+"""Requests of what reads a log: how it is opened, and its tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from brokerless.clock import Time
+from brokerless.kafka_names import Isolation
+from brokerless.log.names import Include
+from brokerless.log.storage.location import StorageOptions
+from brokerless.progress import Done, Report, ignore
+from brokerless.requests import shared
+from brokerless.requests.option_types import (
+    COUNT,
+    DECODE,
+    DECODING,
+    FILTER,
+    FLAG,
+    FUNCTION,
+    NAME_LIST,
+    NAMES,
+    NUMBER,
+    ONE_PATH,
+    PATHS,
+    SIZE,
+    TEXT,
+    TIME,
+)
+from brokerless.requests.options import Option, given, request
+
+if TYPE_CHECKING:
+    from brokerless.tables.record_filter import RecordFilter
+    from brokerless.typed.records import Decode
+    from brokerless.typed.topic_type import Decoding
+
+TableName = Literal[
+    "records", "batches", "segments", "transactions", "groups", "offsets", "lag", "topics", "findings",
+    "mirrorOffsetSyncs", "mirrorCheckpoints", "connectOffsets", "connectConfigs", "connectStatus",
+]  # fmt: skip
+
+COLUMNS = Option(NAME_LIST, "the columns to read, in this order; all by default", flag=None)
+TOPICS = Option(NAMES, "only topics with these names or patterns, such as click*", flag=None)
+ON_DAMAGE = Option(
+    FUNCTION, "called with each Finding, and reading goes on; without it, the first error is raised", flag=None
+)
+CONTROL = Option(FLAG, "also control records; not with read_committed")
+PRUNE = Option(
+    FLAG,
+    "pass over batches by the times of headers and time indexes, as Kafka does; where some are too small "
+    "(timestamp-above-header), False finds all records of a range of times",
+    flag=None,
+)
+
+
+@request
+class OpenRequest:
+    path: str | os.PathLike[str] = given(
+        ONE_PATH,
+        "local, or a URL that fsspec knows (s3://...); also a bucket, or a directory in it, with the objects of tiered "
+        "storage, and URL@SNAPSHOT of a backup",
+        flag=None,
+        kw_only=False,
+    )
+    include: Collection[Include] | Include = given(
+        NAMES,
+        "also what a broker does not serve: deleted (records before the log start offset that are still in the files; "
+        "all reads begin at that offset otherwise, but of a lone file), partitions whose directories are future, "
+        "delete or stray",
+        flag=None,
+        default=(),
+    )
+    storage_options: StorageOptions | None = given(shared.STORAGE_OPTIONS, default=None)
+    key_pairs: Mapping[str, str | os.PathLike[str]] | None = given(shared.KEY_PAIR, default=None)
+    layout: str | None = given(
+        TEXT,
+        "how copies of segments are named in a bucket, such as {topic}/{partition}/{offset}-*.log",
+        flag=None,
+        default=None,
+    )
+    remote: Iterable[str | os.PathLike[str]] | str | os.PathLike[str] | None = given(
+        PATHS, "the bucket with the remote segments of the log: both are read as one", flag=None, default=None
+    )
+    as_it_lies: bool = given(
+        FLAG,
+        "read segments as they are now, and not as the next start of a broker ends an interrupted compaction",
+        flag=None,
+        default=False,
+    )
+
+
+@request
+class RecordsRequest:
+    columns: Sequence[str] | None = given(COLUMNS, default=None, kw_only=False)
+    topics: Iterable[str] | str | None = given(TOPICS, default=None)
+    start_offset: int | None = given(NUMBER, "the first offset that is read of each partition", flag=None, default=None)
+    end_offset: int | None = given(NUMBER, "the first offset that is not read any more", flag=None, default=None)
+    start_timestamp: Time | None = given(TIME, "only records of this time or later", flag=None, default=None)
+    end_timestamp: Time | None = given(TIME, "only records before this time", flag=None, default=None)
+    prune: bool = given(PRUNE, default=True)
+    isolation: Isolation = given(shared.ISOLATION, default="read_uncommitted")
+    control: bool = given(CONTROL, default=False)
+    filter: RecordFilter | None = given(
+        FILTER,
+        "only records that it selects, yielded as they are found. Batches that cannot have any are not decoded, so "
+        "that damage to their records which their checksum does not show is not found",
+        flag=None,
+        default=None,
+    )
+    limit: int | None = given(
+        COUNT, "at most so many records of all partitions together; reading ends there", flag=None, default=None
+    )
+    max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
+    on_damage: Report | None = given(
+        FUNCTION,
+        "called with each Finding after the records that could be read before it, and reading goes on; without it, the "
+        "first error is raised",
+        flag=None,
+        default=None,
+    )
+    done: Done = given(shared.DONE, default=ignore)
+    decode: Decode = given(
+        DECODE,
+        "type keys and values, of topics of the same types. The selected records are read twice then: first for the "
+        "schemas that they name. key and value have the topic's types, and columns keyRaw, keyError, valueRaw and "
+        "valueError come after the others: the bytes of what could not be decoded, and why. How many there were is "
+        "reported to on_damage at the end, as warnings. A TopicType is used unchanged",
+        flag=None,
+        default=None,
+    )
+    jobs: int | None = given(
+        NUMBER,
+        "threads that decode in parallel (1: none beside the caller's); by default one for each processor, where there "
+        "is much to read. The records and their order are the same; where record batches end may differ",
+        flag=None,
+        default=None,
+    )
+
+
+@request
+class BatchesRequest:
+    columns: Sequence[str] | None = given(COLUMNS, default=None, kw_only=False)
+    topics: Iterable[str] | str | None = given(TOPICS, default=None)
+    max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
+    on_damage: Report | None = given(
+        FUNCTION,
+        "called with each Finding; a batch whose checksum is wrong is listed all the same",
+        flag=None,
+        default=None,
+    )
+    done: Done = given(shared.DONE, default=ignore)
+
+
+@request
+class SegmentsRequest:
+    max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
+    on_damage: Report | None = given(ON_DAMAGE, default=None)
+
+
+@request
+class TransactionsRequest:
+    topics: Iterable[str] | str | None = given(TOPICS, default=None)
+    on_damage: Report | None = given(ON_DAMAGE, default=None)
+
+
+@request
+class DatasetRequest:
+    table: TableName | str = given(
+        TEXT,
+        "a table's name, such as records or batches, or that of a topic, whose keys and values are typed as in sql",
+        flag=None,
+        kw_only=False,
+    )
+    isolation: Isolation = given(shared.ISOLATION, default="read_uncommitted")
+    control: bool = given(CONTROL, default=False)
+    prune: bool = given(PRUNE, default=True)
+    max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
+    on_damage: Report | None = given(ON_DAMAGE, default=None)
+
+
+@request
+class SqlRequest:
+    query: str = given(TEXT, "a statement of DuckDB's SQL that has a result", flag=None, kw_only=False)
+    memory_limit: int | None = given(
+        SIZE, "what DuckDB may take before it spills to disk (default: 2GiB)", default=None
+    )
+    schemas: str | None = given(
+        TEXT,
+        "where schemas are by which the topics' views are typed; by default the topic _schemas beside them",
+        flag=None,
+        default=None,
+    )
+    isolation: Isolation = given(shared.ISOLATION, default="read_uncommitted")
+    control: bool = given(CONTROL, default=False)
+    prune: bool = given(PRUNE, default=True)
+    max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
+    on_damage: Report | None = given(ON_DAMAGE, default=None)
+
+
+@request
+class SchemaRequest:
+    decode: Decoding | None = given(
+        DECODING,
+        "where schemas are, and what the formats of keys and values are",
+        flag=None,
+        default=None,
+        kw_only=False,
+    )
+    max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
+
+
+@request
+class ExplainRequest:
+    offset: int | None = given(
+        COUNT, "the batch that has this offset, or the next one; the first by default", default=None
+    )
+    records: int | None = given(COUNT, "at most so many records field by field; all by default", default=None)
+    max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
+
+
+@request
+class OffsetForTimestampRequest:
+    timestamp: Time = given(TIME, "the time", flag=None, kw_only=False)
+    isolation: Isolation = given(shared.ISOLATION, default="read_uncommitted")
+    max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
+
+
+@request
+class TopicRequest:
+    name: str = given(TEXT, "the topic's name", flag=None, kw_only=False)
+
+
+@request
+class PartitionRequest:
+    topic: str = given(TEXT, "its topic's name", flag=None, kw_only=False)
+    partition: int = given(COUNT, "its number", flag=None, kw_only=False)

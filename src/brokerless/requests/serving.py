@@ -1,0 +1,75 @@
+"""The request of what answers Kafka clients."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping
+
+from brokerless.log.names import Include
+from brokerless.log.storage.location import StorageOptions
+from brokerless.progress import Report
+from brokerless.requests import shared
+from brokerless.requests.option_types import FLAG, NAME_LIST, NAMES, PATH, PATHS, TEXT
+from brokerless.requests.options import given, request
+
+Paths = Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
+Path = str | os.PathLike[str]
+
+
+@request
+class ServeRequest:
+    paths: Paths = given(shared.PATHS, kw_only=False)
+    topics: Collection[str] | str | None = given(
+        NAMES,
+        "only these topics, by names or patterns (orders*); groups go on where they stopped all the same",
+        flag=None,
+        default=None,
+    )
+    listen: str = given(TEXT, "the address to listen on; port 0 is any free one", "HOST:PORT", default="127.0.0.1:0")
+    advertise: str | None = given(
+        TEXT, "the address that clients are to connect to, if that is another one", "HOST:PORT", default=None
+    )
+    offsets: Path | None = given(
+        PATH,
+        "keep the offsets that groups commit in this file (JSON Lines), too, and begin with those that it has",
+        default=None,
+    )
+    skip_damaged: bool = given(FLAG, "go on at the next intact batch where one is damaged", default=False)
+    insecure: bool = given(
+        FLAG, "listen on an address that other machines reach: whoever reaches it can read everything", default=False
+    )
+    tls_cert: Path | None = given(PATH, "listen over TLS, with this certificate (PEM, with its chain)", default=None)
+    tls_key: Path | None = given(PATH, "its key (PEM), if it is not in the same file", default=None)
+    tls_client_ca: Path | None = given(
+        PATH,
+        "only clients with a certificate of these authorities (PEM) may read, what the cluster's ACLs allow",
+        default=None,
+    )
+    principal_mapping_rules: str | None = given(
+        TEXT,
+        "what makes users of the names in certificates, as a broker's ssl.principal.mapping.rules",
+        "RULES",
+        default=None,
+    )
+    users: Path | None = given(
+        PATH, "only these users may read (name:password a line), by SCRAM or, with TLS, PLAIN", default=None
+    )
+    cluster_users: bool = given(
+        FLAG, "only the cluster's own users may read, by SCRAM with their passwords, what its ACLs allow", default=False
+    )
+    super_users: Collection[str] = given(
+        NAME_LIST,
+        "a user of the cluster, or of a certificate, who may read everything (super.users; repeatable)",
+        flag="--super-user",
+        is_repeated=True,
+        default=(),
+    )
+    allow_everyone_if_no_acl_found: bool = given(
+        FLAG, "what no ACL is about is for all users, as brokers may be set; else it is for super users", default=False
+    )
+    include: Collection[Include] | Include = given(shared.INCLUDE, default=())
+    storage_options: StorageOptions | None = given(shared.STORAGE_OPTIONS, default=None)
+    key_pairs: Mapping[str, Path] | None = given(shared.KEY_PAIR, default=None)
+    layout: str | None = given(TEXT, "how copies of segments are named in a bucket", flag=None, default=None)
+    remote: Paths | None = given(PATHS, "the bucket with the remote segments of tiered topics", flag=None, default=None)
+    on_damage: Report | None = given(shared.ON_FINDING, default=None)

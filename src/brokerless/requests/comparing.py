@@ -50,11 +50,11 @@ class DiffRequest:
     )
     only: Collection[str] = given(
         PARTS,
-        "compare only these: records, groups, settings, topics, acls, users, quotas (default: all that both sides "
+        "compare only these, as groups,acls: records, groups, settings, topics, acls, users, quotas (default: all that both sides "
         "have)",
         default=(),
     )
-    allow: Collection[str] = given(CAUSES, "causes by which the logs may differ, such as lagging", default=())
+    allow: Collection[str] = given(CAUSES, "causes by which the logs may differ, as lagging,extra", default=())
     limit: int | None = given(
         COUNT, "how many differences of a partition are listed (default: 10); all are counted", default=10
     )
@@ -98,7 +98,7 @@ class ReplicasRequest:
         PATH, "which replicas were compared when, for --budget; not in a log directory", default=None
     )
     allow: Collection[str] = given(
-        CAUSES, "causes by which the logs may differ, such as lagging", flag=None, default=()
+        CAUSES, "causes by which the logs may differ, as lagging,extra", flag=None, default=()
     )
     limit: int | None = given(
         COUNT, "how many differences of a partition are listed; all are counted", flag=None, default=10

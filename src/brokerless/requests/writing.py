@@ -134,7 +134,9 @@ class EraseRequest:
         default="auto",
     )
     manifest: str | os.PathLike[str] | None = given(
-        PATH, "where the manifest is written, for prove; the same run with it goes on", default=None
+        PATH,
+        "where the manifest is written, for prove; with it, the same run goes on (default of the command line: DIRECTORY.erasure.json)",
+        default=None,
     )
     sign_key: str | os.PathLike[str] | None = given(
         PATH, "sign the manifest with this Ed25519 key (PEM; needs the extra erase)", default=None

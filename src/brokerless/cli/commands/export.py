@@ -65,7 +65,7 @@ _NAMES = ("partition", "offsets", "records", "files", "size")
 
 def add_options(parser: ArgumentParser) -> None:
     add_remote(parser)
-    add_request(parser, ExportRequest, without=("catalog",))
+    add_request(parser, ExportRequest, without=("catalog",), to=None)
     add_catalog(parser)
     add_decode(parser)
 

@@ -287,7 +287,7 @@ def salvage(sources: Sequence[Source], request: SalvageRequest) -> list[SalvageR
 
 
 def convert(sources: Sequence[Source], request: ConvertRequest, named: Collection[str]) -> list[ConvertResult]:
-    """What an earlier run of the manifest has converted is not in the result."""
+    """Return what this run converted; what an earlier one of the manifest has is left out."""
     from brokerless.jobs.convert.job import conversion_of, convert, opened_manifest, plan
     from brokerless.jobs.rewrite.reading import raise_damage
 

@@ -128,7 +128,7 @@ def sample(text: str) -> float:
 
 
 def record_count(text: str) -> int:
-    """How many records a batch has."""
+    """A number of records of a batch."""
     if not 0 < count(text) <= 1 << 20:
         raise ArgumentTypeError(f"{text} is not 1 to {1 << 20} records")
     return int(text)

@@ -50,8 +50,8 @@ class DiffRequest:
     )
     only: Collection[str] = given(
         PARTS,
-        "compare only these, as groups,acls: records, groups, settings, topics, acls, users, quotas (default: all that both sides "
-        "have)",
+        "compare only these, as groups,acls: records, groups, settings, topics, acls, users, quotas (default: all that "
+        "both sides have)",
         default=(),
     )
     allow: Collection[str] = given(CAUSES, "causes by which the logs may differ, as lagging,extra", default=())

@@ -1,4 +1,4 @@
-"""What a value of an option is: how it is told from others, and what is said of it to people."""
+"""What a value of an option is: what is taken for one, and what people read of it."""
 
 from __future__ import annotations
 

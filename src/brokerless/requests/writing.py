@@ -135,7 +135,8 @@ class EraseRequest:
     )
     manifest: str | os.PathLike[str] | None = given(
         PATH,
-        "where the manifest is written, for prove; with it, the same run goes on (default of the command line: DIRECTORY.erasure.json)",
+        "where the manifest is written, for prove; with it, the same run goes on (default of the command line: "
+        "DIRECTORY.erasure.json)",
         default=None,
     )
     sign_key: str | os.PathLike[str] | None = given(

@@ -178,7 +178,9 @@ SIZES = replace(NUMBERS, typed="size", metavar="SIZE")
 RECORD_COUNTS = replace(NUMBERS, typed="record_count")
 MESSAGE_FORMAT = replace(ANY, shown="{0, 1, 2}", choices=("v0", "v1", "v2"), values=(0, 1, 2))
 """The version of batches."""
-MESSAGE_FORMATS = replace(NUMBERS, shown="collection of {0, 1, 2}", choices=("v0", "v1", "v2"), values=(0, 1, 2))
+MESSAGE_FORMATS = replace(
+    NUMBERS, typed="", shown="collection of {0, 1, 2}", choices=("v0", "v1", "v2"), values=(0, 1, 2)
+)
 FUNCTION = OptionType(callable, "a function", "callable")
 STORAGE = OptionType(lambda value: isinstance(value, Mapping), "a dict of fsspec's options", "dict", is_secret=True)
 KEY_PAIRS = OptionType(

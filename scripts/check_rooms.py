@@ -89,23 +89,22 @@ TO_PYLIST = {
 }
 """Modules that call ``to_pylist``, and why; in all others a time of the year 10000 would end a command."""
 
-STORAGE_OPTIONS = {"api": 15, "explanation": 1}
+STORAGE_OPTIONS = {"api": 1, "explanation": 1}
 """How many functions of a package have a parameter ``storage_options``: elsewhere it is part of a Location. The numbers
 may only fall, until only the doors have it, where users name it."""
 
 MAX_PARAMETERS = 7
 """Without ``self``; kernels are excepted, and what ends with ``_kernels``."""
-PARAMETERS = {"api": 23}
-"""How many functions of a package have more. The numbers may only fall, but for ``api``, whose methods have the options
-of commands, by name."""
+PARAMETERS = {"api": 1}
+"""How many functions of a package have more. The numbers may only fall: what has many options takes a request."""
 
 CODE_GENERATION = ("intrinsics", "c_calls")
 """Modules that emit code for kernels, whose functions have the signatures that Numba gives them."""
 MAX_POSITIONAL = 4
 """More than so many values are handed over by name; to kernels, which take no names, as they are."""
 POSITIONAL = {
-    "api": 10,
-    "cli": 3,
+    "api": 4,
+    "cli": 1,
     "explanation": 6,
     "format": 2,
     "interchange": 1,

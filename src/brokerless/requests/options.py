@@ -23,6 +23,8 @@ Class = TypeVar("Class", bound=type[Any])
 _WIDTH = 112
 """Columns of a line of a docstring, without its margins."""
 _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
+_PATTERN = re.compile(r"'?([^\s'(),;]*[*\\][^\s'();]*)'?")
+"""A pattern such as ``click*`` or ``\\.``, quoted or not, which a docstring marks as code."""
 _SECTION = re.compile(r"^(Returns|Yields|Raises|Examples)\n-{3,}$", re.MULTILINE)
 
 
@@ -150,6 +152,7 @@ def python_sentence(sentence: str, names: Mapping[str, str]) -> str:
     """Return a sentence of an option as a docstring has it: with other options as parameters. ``names``: theirs, by
     their flags."""
     text = _FLAG.sub(lambda each: f"``{names.get(each[0], each[0][2:].replace('-', '_'))}``", sentence)
+    text = _PATTERN.sub(r"``\1``", text)
     is_name = "_" in text.partition(" ")[0]
     return f"{text if is_name else text[:1].upper() + text[1:]}."
 

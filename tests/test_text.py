@@ -142,7 +142,7 @@ def test_every_word_after_an_option_in_a_message_is_known_as_its_value_or_as_the
         for text in _texts(ast.parse(path.read_text())):
             named = (match for match in _OPTION.finditer(text) if match["value"])
             found.update(word[0] for match in named if (word := re.match(r"[a-z_-]+\b(?!=)", text[match.end() :])))
-    assert found == {"copy", "none", "read_uncommitted", "tables", "value"}
+    assert found == {"copy", "iceberg", "none", "parquet", "read_uncommitted", "tables", "value"}
 
 
 def _texts(tree: ast.AST) -> Iterator[str]:

@@ -45,7 +45,7 @@ _COMMANDS = (
     "merge|pipeline|prove|prune|rebuild|report|restart|restore|salvage|schema|serve|size|snapshots|sql|trim|verify"
 )
 _AFTER_OPTIONS = (
-    "and|ends|exclude|for|has|is|lists|need|needs|of|or|puts|raises|reads|removes|restores|"
+    "and|are|does|ends|exclude|for|go|has|is|lists|need|names|needs|of|only|or|puts|raises|reads|removes|restores|"
     "says|sets|shows|takes|to|with|writes"
 )
 """What follows an option in a sentence of which it is a part; all else is its value."""

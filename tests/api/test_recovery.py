@@ -81,7 +81,7 @@ def test_batches_are_carved_as_by_the_command(tmp_path: Path, capfd: pytest.Capt
 
 def test_what_cannot_be_done_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     to = tmp_path / "to"
-    with pytest.raises(UsageError, match="segment_bytes does not apply to as_='parquet'"):
+    with pytest.raises(UsageError, match="segment_bytes= does not apply to as_=parquet"):
         brokerless.carve(image(tmp_path), to, as_="parquet", segment_bytes=1_000_000)
     with pytest.raises(UnreadableError, match="no such file"):
         brokerless.carve([tmp_path / "nothing"], to)

@@ -17,7 +17,6 @@ import pytest
 import brokerless
 from brokerless import schemas
 from brokerless.api.jobs import select_topics
-from brokerless.api.log_tables import ReadingOptions
 from brokerless.errors import UsageError
 
 DEMO = Path(__file__).parents[2] / "demo" / "data"
@@ -129,8 +128,9 @@ def test_a_topics_dataset_is_what_sql_has_and_arrow_writes_it(log: brokerless.Lo
 
 
 def test_tables_take_what_records_take() -> None:
-    taken = inspect.signature(brokerless.Log.records).parameters.keys() - {"self", "columns"}
-    assert ReadingOptions.__annotations__.keys() == taken
+    taken = inspect.signature(brokerless.Log.records).parameters
+    for method in (brokerless.Log.to_table, brokerless.Log.to_pandas, brokerless.Log.to_polars):
+        assert inspect.signature(method).parameters == taken
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -216,6 +217,26 @@ def test_a_file_that_is_cut_and_written_again_between_two_windows_has_shrunk(
         os.truncate(path, 1000 * len(small))
         assert sum(len(chunk.batches) for chunk in chunks) < 30_000
     assert [each.kind for each in found] == ["file-shrunk"]
+
+
+def test_what_leads_past_others_leads_to_nothing_that_was_read_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a file that is written again meanwhile, a batch that was read may have another size by now."""
+    path = tmp_path / f"{0:020}.log"
+    small = twin.write_batch(twin.write_record(b"k", b"v"))
+    path.write_bytes(100 * small + bytes([7] * 50) + 100 * small)
+    found_break = segment._break  # pyright: ignore[reportPrivateUsage]
+
+    def again(*arguments: Any, **keywords: Any) -> Any:
+        return replace(found_break(*arguments, **keywords), resume_at=0)
+
+    monkeypatch.setattr(segment, "_break", again)
+    found: list[Finding] = []
+    with Location(str(path)).open() as file:
+        positions = [int(each) for chunk in scan(file, found.append) for each in chunk.positions]
+    assert positions == [row * len(small) for row in range(100)]
+    assert found
 
 
 def test_headers_whose_batches_are_gone_when_they_are_loaded_are_reported(tmp_path: Path) -> None:

@@ -78,6 +78,26 @@ def test_a_function_has_the_keywords_and_the_docstring_of_its_request(name: str,
 
 
 @pytest.mark.parametrize(("made", "name", "option", "default"), options())
+def test_what_is_none_of_the_choices_or_too_small_is_refused(
+    made: type[Any], name: str, option: Option, default: Any
+) -> None:
+    needed = {each: "x" for each, _, of_other in options_of(made) if of_other is MISSING and each != name}
+    if option.type.choices and option.type.expected != "a text" and not option.type.is_list and not option.type.values:
+        with pytest.raises(brokerless.UsageError, match=f"^{name}: 'neither' is not"):
+            made(**needed, **{name: "neither"})
+    if option.type.least is not None:
+        with pytest.raises(brokerless.UsageError, match=f"^{name}: {option.type.least - 1} is "):
+            made(**needed, **{name: option.type.least - 1})
+
+
+def test_an_unknown_keyword_is_said_of_the_function_that_was_called() -> None:
+    log: Any = brokerless.open("demo/data")
+    for method, text in (("records", "topic'; did you mean topics"), ("to_table", "topic'; did"), ("sql", "topic'")):
+        with pytest.raises(TypeError, match=rf"^{method}\(\) got an unexpected keyword argument '{text}"):
+            getattr(log, method)(topic="orders")
+
+
+@pytest.mark.parametrize(("made", "name", "option", "default"), options())
 def test_a_sentence_reads_as_help_and_as_a_docstring(made: type[Any], name: str, option: Option, default: Any) -> None:
     assert option.sentence
     assert not option.sentence.endswith(".")

@@ -131,7 +131,7 @@ class Log(LogTables):
 
     @property
     def topics(self) -> list[Log]:
-        """Each of its topics, by name."""
+        """A log for each of its topics, in the order of their names."""
         return ShownList(map(self.topic, self._topic_names))
 
     @takes(TopicRequest)

@@ -235,12 +235,13 @@ def _scan_by_windows(file: File, report: Report, start: int, end: int | None, wa
 def _scan(file: File, report: Report, start: int, end: int | None, walk: _Walk, windows: Windows) -> Generator[Chunk]:
     step, _, chain_only, zeros, one_pass = walk
     at, end = start, file.size if end is None else min(end, file.size)
-    needed, before = 0, _NO_BATCHES
+    needed, before, last = 0, _NO_BATCHES, start - 1
     is_plain = one_pass is not None and has_plain_end(_headers_at(file, at))
     while at < end:
         until = min(step, end - at)
         if is_plain and (chunk := _pass(file, one_pass, at, at + until)) is not None:
             yield chunk
+            last = at + int(chunk.positions[-1])
             before, at = _last_of(before, chunk.batches, at, file.size), at + int(chunk.batches.ends[-1])
             continue
         buffer, window = windows(at, until, needed)
@@ -274,6 +275,7 @@ def _scan(file: File, report: Report, start: int, end: int | None, walk: _Walk, 
         if len(batches):
             is_plain = one_pass is not None and has_plain_end(batches) and _ends_intact(buffer, batches)
             yield Chunk(buffer, at, batches)
+            last = at + int(batches.positions[-1])
             before, at = _last_of(before, batches, at, file.size), stop
         elif is_cut and size > LARGEST_WINDOW:
             report(_too_large(file, at, size))
@@ -281,9 +283,10 @@ def _scan(file: File, report: Report, start: int, end: int | None, walk: _Walk, 
         if broken is not None:
             for finding in broken.findings:
                 report(finding)
-            if broken.resume_at is None:
+            # In a file that is written again meanwhile, what leads past others may be before what was read.
+            if broken.resume_at is None or (broken.resume_at <= last and not len(batches)):
                 return
-            at = broken.resume_at
+            at = broken.resume_at if broken.resume_at > last else at
         del buffer  # lest its memory be that of the next window but one only
 
 

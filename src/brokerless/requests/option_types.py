@@ -36,7 +36,8 @@ class OptionType:
     """``expected`` says in a message what is taken, ``shown`` in a docstring. ``typed``: the name of the function of
     ``cli.values`` that reads it from a command line; a text as it is without one. ``is_list``: what can be walked once
     only is kept as a list. ``is_secret``: no message has the value.
-    ``is_mapping``: the command line takes pairs. ``choices``: all that a command line takes, and
+    ``is_mapping``: the command line takes pairs. ``least``: the least number.
+    ``choices``: all that a command line takes, and
     ``values``, what they are in Python, if that is something else."""
 
     accepts: Callable[[Any], bool]
@@ -48,13 +49,20 @@ class OptionType:
     is_secret: bool = False
     is_mapping: bool = False
     choices: tuple[str, ...] = ()
+    least: int | None = None
     values: tuple[Any, ...] = ()
 
 
 def one_of(*choices: str) -> OptionType:
     """Return the kind of a text that is one of a few, which the job refuses if it is not."""
     quoted = ", ".join(f'"{each}"' for each in choices)
-    return OptionType(lambda _: True, "", f"{{{quoted}}}", choices=choices)
+    expected = f"{'one of ' * (len(choices) > 1)}{', '.join(choices)}"
+    return OptionType(lambda value: value in choices, expected, f"{{{quoted}}}", choices=choices)
+
+
+def name_of(*choices: str) -> OptionType:
+    """Return the type of a name that its job refuses if there is none, as it knows others, too."""
+    return replace(one_of(*choices), accepts=_is_text, expected="a text")
 
 
 def several_of(*choices: str) -> OptionType:
@@ -138,11 +146,11 @@ CATALOG = replace(ANY, shown="Catalog or str")
 FLAG = OptionType(_is_bool, "True or False", "bool")
 NUMBER = OptionType(_is_whole_number, "a whole number", "int", typed="integer", metavar="N")
 """Which may be negative."""
-COUNT = replace(NUMBER, typed="count")
+COUNT = replace(NUMBER, typed="count", least=0)
 """From 0 on."""
-SIZE = replace(NUMBER, typed="size", metavar="SIZE")
+SIZE = replace(NUMBER, typed="size", metavar="SIZE", least=1)
 """Bytes, within Kafka's limits."""
-SIZE_OR_0 = replace(SIZE, typed="size_or_0")
+SIZE_OR_0 = replace(SIZE, typed="size_or_0", least=0)
 AMOUNT = replace(SIZE, typed="amount")
 """Bytes, however many."""
 FLOAT = OptionType(_is_number, "a number", "float")

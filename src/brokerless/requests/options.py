@@ -9,6 +9,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
+from difflib import get_close_matches
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, dataclass_transform
 
@@ -25,6 +26,8 @@ _WIDTH = 112
 _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 _PATTERN = re.compile(r"'?([^\s'(),;]*[*\\][^\s'();]*)'?")
 """A pattern such as ``click*`` or ``\\.``, quoted or not, which a docstring marks as code."""
+_OF_COMMANDS = re.compile(r"(; | \()?(can be repeated|repeat it|repeatable)\b")
+"""What is said of options alone, which come several times where Python takes a list."""
 _SECTION = re.compile(r"^(Returns|Yields|Raises|Examples)\n-{3,}$", re.MULTILINE)
 
 
@@ -80,7 +83,13 @@ def _check(own: Any) -> None:
 def _checked(own: Field[Any], value: Any) -> Any:
     """Return a value; what can be walked once only, as a list."""
     type_ = own.metadata["option"].type
-    if (value is None and "None" in str(own.type)) or type_.accepts(value):
+    if value is None and "None" in str(own.type):
+        return None
+    if type_.accepts(value):
+        if type_.least is not None and value < type_.least:
+            is_size = type_.metavar == "SIZE" and type_.least > 0
+            text = "no number of bytes above 0" if is_size else f"less than {type_.least}"
+            raise UsageError(f"{own.name}: {value} is {text}")
         return list(value) if type_.is_list and isinstance(value, Iterator) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     if type_.is_list and isinstance(value, str):
         raise UsageError(f"{own.name}: {value!r} is not {type_.expected}; give [{value!r}]")
@@ -96,7 +105,7 @@ def takes(
     def decorate(method: Callable[[Own, Request], Result]) -> Callable[Concatenate[Own, P], Result]:
         @wraps(method)
         def call(own: Own, /, *positional: P.args, **named: P.kwargs) -> Result:
-            return method(own, make(*positional, **named))
+            return method(own, _made(make, method.__name__, positional, named))
 
         _describe(call, make, method)
         return call
@@ -110,7 +119,7 @@ def asks(make: Callable[P, Request]) -> Callable[[Callable[[Request], Result]], 
     def decorate(function: Callable[[Request], Result]) -> Callable[P, Result]:
         @wraps(function)
         def call(*positional: P.args, **named: P.kwargs) -> Result:
-            return function(make(*positional, **named))
+            return function(_made(make, function.__name__, positional, named))
 
         _describe(call, make, function)
         return call
@@ -118,12 +127,22 @@ def asks(make: Callable[P, Request]) -> Callable[[Callable[[Request], Result]], 
     return decorate
 
 
+def _made(make: Callable[..., Request], function: str, positional: tuple[Any, ...], named: dict[str, Any]) -> Request:
+    """Return the request of what was given. Raises :class:`TypeError` about the function that was called."""
+    try:
+        return make(*positional, **named)
+    except TypeError as error:
+        known = [name for name, _, _ in options_of(make)]  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        near = [get_close_matches(each, known, 1) for each in named if each not in known]
+        hint = f"; did you mean {near[0][0]}?" if near and near[0] else ""
+        raise TypeError(f"{function}(){str(error).partition('()')[2]}{hint}") from None
+
+
 def _describe(call: Any, make: Any, function: Any) -> None:
     """Gives a function the signature and the docstring that it would have if its options were written out."""
     of_function = inspect.signature(function)
     own = [each for each in of_function.parameters.values() if each.name != "request"]
     call.__signature__ = of_function.replace(parameters=[*own, *inspect.signature(make).parameters.values()])
-    make.__init__.__qualname__ = function.__qualname__  # of which Python speaks where a keyword is unknown
     if text := inspect.getdoc(function):
         call.__doc__ = _with_parameters(text, make)
 
@@ -153,7 +172,8 @@ def python_sentence(sentence: str, names: Mapping[str, str]) -> str:
     their flags."""
     text = _FLAG.sub(lambda each: f"``{names.get(each[0], each[0][2:].replace('-', '_'))}``", sentence)
     text = _PATTERN.sub(r"``\1``", text)
-    is_name = "_" in text.partition(" ")[0]
+    text = _OF_COMMANDS.sub("", text)
+    is_name = re.search(r"[_.]|^fsspec", text.partition(" ")[0]) is not None
     return f"{text if is_name else text[:1].upper() + text[1:]}."
 
 

@@ -215,7 +215,9 @@ class ExplainRequest:
     offset: int | None = given(
         COUNT, "the batch that has this offset, or the next one; the first by default", default=None
     )
-    records: int | None = given(COUNT, "at most so many records field by field; all by default", default=None)
+    records: int | None = given(
+        COUNT, "at most so many records field by field (100); others are one field together", default=None
+    )
     max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
 
 

@@ -27,7 +27,7 @@ OTHERS = Option(
     "its own name within the target",
     flag=None,
 )
-STORAGE_OPTIONS = Option(types.STORAGE, "fsspec's options of a URL", flag=None)
+STORAGE_OPTIONS = Option(types.STORAGE, "options of a URL, as fsspec takes them", flag=None)
 ON_DAMAGE = Option(
     types.FUNCTION,
     "called with each Finding, and what is damaged is not written; without it, the first error is raised",

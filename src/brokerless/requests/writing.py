@@ -32,6 +32,7 @@ from brokerless.requests.option_types import (
     URL,
     OpenedLog,
     Spark,
+    name_of,
     one_of,
 )
 from brokerless.requests.options import given, request
@@ -72,7 +73,7 @@ class ConvertRequest:
         MESSAGE_FORMAT, "message format (default: unchanged)", flag="--format", default=None
     )
     codec: str | None = given(
-        one_of(*COMPRESSION_TYPES),
+        name_of(*COMPRESSION_TYPES),
         "compression.type of the batches (default: unchanged; zstd becomes gzip in v0 and v1)",
         default=None,
     )
@@ -200,7 +201,7 @@ class ExportRequest:
     by_date: bool = given(FLAG, "a directory for each date of the records' timestamps (UTC) as well", default=False)
     isolation: Isolation = given(shared.ISOLATION, default="read_uncommitted")
     compression: str = given(
-        one_of(*COMPRESSION_TYPES), "compression within the Parquet files (default: zstd)", default="zstd"
+        name_of(*COMPRESSION_TYPES), "compression within the Parquet files (default: zstd)", default="zstd"
     )
     file_bytes: int | None = given(SIZE, "about how large a file may get (default: 256MiB)", default=None)
     allow_removed: bool = given(

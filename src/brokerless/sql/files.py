@@ -31,7 +31,7 @@ def format_of(path: str | os.PathLike[str]) -> Format:
     """The format of a file, by its ending. Raises :class:`UsageError` for one that says none."""
     ending = Path(path).suffix.lower()
     if ending not in _ENDINGS:
-        raise UsageError(f"{os.fspath(path)}: its ending is none of {', '.join(_ENDINGS)}; use one, or --format")
+        raise UsageError(f"{os.fspath(path)}: its ending is none of {', '.join(_ENDINGS)}; use one, or --output-format")
     return _ENDINGS[ending]
 
 

@@ -12,7 +12,6 @@ from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import named_topics
-from brokerless.errors import UsageError
 from brokerless.findings import Finding
 from brokerless.requests.recovery import RestoreRequest
 
@@ -121,11 +120,6 @@ def _into_disks(
     from brokerless.jobs.restore.disks.job import DiskSettings, apply_disks, plan_disks, recover_disks
     from brokerless.views.restore.disks import disk_lines, disk_result_lines, disk_rows
 
-    of_clusters = (options.offset_map, options.groups, options.offsets, options.append, options.rate)
-    if any(of_clusters) or options.config:
-        raise UsageError(
-            "--offset-map, --groups, --offsets, --append, --rate and --command-config go with --bootstrap-servers only"
-        )
     settings = DiskSettings.of(request_of(RestoreRequest, options, paths=options.paths))
     if options.apply and recover_disks(options.to):
         output.say("a restore that had been cut short was completed")
@@ -147,8 +141,6 @@ def _into_cluster(options: Namespace, selected: SelectedPartitions, on_damage: R
     from brokerless.jobs.restore.live.job import apply
     from brokerless.views.restore.live import plan_lines, result_lines, rows
 
-    if options.replace or options.metadata:
-        raise UsageError("--replace and --metadata are for --to; leave them out")
     planned = _plan(options, selected, on_damage)
     return _Job(
         planned.plan,
@@ -165,8 +157,6 @@ def _plan(options: Namespace, selected: SelectedPartitions, on_damage: Report) -
     from brokerless.jobs.restore.live.connection import ClusterConnection, load_config
     from brokerless.jobs.restore.live.job import LiveSettings, plan_restore
 
-    if options.offsets and not options.groups:
-        raise UsageError("--offsets needs --groups")
     request = request_of(RestoreRequest, options, paths=options.paths)
     config = {} if options.config is None else load_config(options.config)
     settings = LiveSettings.of(request)

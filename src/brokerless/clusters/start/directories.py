@@ -7,6 +7,7 @@ in :mod:`brokerless.clusters.start.job`. Sources: ``LogManager.loadLogs``, ``Rep
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -31,6 +32,7 @@ from brokerless.clusters.start.remote_effects import remote_effects, stored_obje
 from brokerless.clusters.start.results import DirectoryRestart
 from brokerless.clusters.start.retention_forecast import settings_by_topic
 from brokerless.clusters.start.transactions import completions
+from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.groups.positions import LostPosition
 from brokerless.internals.metadata.cluster import Cluster
@@ -57,6 +59,12 @@ def plan_directories(
     counted. Raises :class:`UsageError` for a version that is not known, and
     :class:`UnreadableError` for a bucket."""
     own = [each for each in directories if each.kind == "log-directory" and not is_remote(each.path)]
+    known: dict[str, str] = {}
+    for each in own:  # a broker ends at one that it has twice (``LogManager``, 4.4.0)
+        place = os.path.realpath(each.path)
+        if place in known:
+            raise UsageError(f"{each.path}: this log directory is given twice, as {known[place]}, too")
+        known[place] = each.path
     now_ms = clock.now() if now_ms is None else now_ms
     kafka = versions()[-1] if version is None else find_version(version)
     node = _load_node(own, now_ms, kafka, max_batch_bytes)

@@ -87,6 +87,8 @@ def erase_logs(
 
 def _erasure(request: EraseRequest, partitions: Sequence[PartitionPath]) -> Erasure:
     selection = selected_by(request.keys, request.where, request.header)
+    if request.sign_key is not None and request.manifest is None:
+        raise UsageError("--sign-key needs --manifest, which it signs")
     fields: Any = request.blank_fields
     if isinstance(fields, str):
         raise UsageError(f"blank_fields: {fields!r} is no list of fields; give [{fields!r}]")

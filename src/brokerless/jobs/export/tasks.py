@@ -9,7 +9,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from brokerless.errors import UnreadableError
+from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.export.missing import intact, present
@@ -60,6 +60,8 @@ class Export:
 
 def settings_of(request: ExportRequest) -> Export:
     """Return how it was requested. Raises :class:`UsageError`."""
+    if request.catalog is not None and request.as_ != "iceberg":
+        raise UsageError("--catalog, --catalog-property and --namespace are for --as iceberg")
     catalog = request.catalog if isinstance(request.catalog, Catalog) else Catalog(request.catalog)
     return Export(
         request.by_date,

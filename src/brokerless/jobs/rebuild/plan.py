@@ -328,7 +328,10 @@ def _state(disks: Sequence[Disk], options: RebuildOptions, findings: list[Findin
         offset, epoch = (0, 0) if best is None else (best.end_offset, best.epoch)
         return state(load_tables(options.source), options.source, offset, epoch=max(epoch, 0), timestamp_ms=now)
     if options.source is not None:
-        (log,) = resolve(Location(options.source)).partitions
+        logs = resolve(Location(options.source)).partitions
+        if len(logs) != 1:
+            raise UsageError(f"--state: {options.source} has {len(logs):,} partitions; give that of the metadata")
+        (log,) = logs
         cluster = read_cluster(log, findings.append, None, options.max_batch_bytes)
         end = end_offset(log) or 0
         name = names.parse_segment_file(options.source.rsplit("/", 1)[-1])

@@ -57,7 +57,10 @@ class DiskSettings:
 
     @classmethod
     def of(cls, request: RestoreRequest) -> DiskSettings:
-        """Return what was requested."""
+        """Return what was requested. Raises :class:`UsageError` for what is of a running cluster."""
+        if any((request.offset_map, request.groups, request.offsets, request.append, request.rate, request.config)):
+            others = "--offset-map, --groups, --offsets, --append, --rate and --command-config"
+            raise UsageError(f"{others} go with --bootstrap-servers only")
         metadata = None if request.metadata is None else os.fspath(request.metadata)
         return cls(milliseconds(request.until), request.replace, metadata, request.max_batch_bytes)
 

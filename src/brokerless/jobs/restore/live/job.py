@@ -66,7 +66,11 @@ class LiveSettings:
 
     @classmethod
     def of(cls, request: RestoreRequest) -> LiveSettings:
-        """Return what was requested."""
+        """Return what was requested. Raises :class:`UsageError` for what is of directories, or needs another option."""
+        if request.replace or request.metadata:
+            raise UsageError("--replace and --metadata are for --to; leave them out")
+        if request.offsets is not None and not request.groups:
+            raise UsageError("--offsets needs --groups")
         return cls(
             source.SourceReading(request.isolation, milliseconds(request.until), request.max_batch_bytes),
             None if request.offset_map is None else Path(request.offset_map),

@@ -20,6 +20,7 @@ import brokerless
 from brokerless import DamageError, Finding, UsageError
 from brokerless.dataset.table_dataset import TableDataset
 from brokerless.dataset.tables import SCHEMAS, TABLES, TOPICS
+from brokerless.format.read.one_pass import OnePass, Passed
 from brokerless.log.config import LogConfig
 from brokerless.log.storage import files
 from tests.examples import some_quick
@@ -69,14 +70,20 @@ class Bytes:
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Bytes:
     """Counts the bytes that are read of local files."""
-    count, read = Bytes(), files.LocalFile.read
+    count, read, pass_ = Bytes(), files.LocalFile.read, OnePass.read
 
     def counting(self: files.LocalFile, *arguments: Any) -> Any:
         found = read(self, *arguments)
         count.read += len(found)
         return found
 
+    def counting_pass(self: OnePass, *arguments: Any) -> Passed | None:
+        found = pass_(self, *arguments)
+        count.read += 0 if found is None else found.size
+        return found
+
     monkeypatch.setattr(files.LocalFile, "read", counting)
+    monkeypatch.setattr(OnePass, "read", counting_pass)
     return count
 
 

@@ -318,7 +318,7 @@ def test_the_intact_copy_of_a_damaged_segment_is_no_orphan(tmp_path: Path) -> No
 
 def test_a_price_needs_a_bucket(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = broker_directory("plain", tmp_path / "data")
-    with pytest.raises(UsageError, match=r"price_per_gb: .* in a bucket, which open\(.*remote"):
+    with pytest.raises(UsageError, match=r"price_per_gb: .* in a bucket, which remote= names"):
         brokerless.open(data).audit(price_per_gb=1.0)
     assert main(["audit", str(data), "--price-per-gb", "1"]) == 2
     assert "--price-per-gb: this is the price of what is in a bucket, which --remote names" in capsys.readouterr().err

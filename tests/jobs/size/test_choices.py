@@ -42,7 +42,7 @@ def test_the_command_line_is_one_that_convert_takes(choice: Choice) -> None:
     parser.add_command(convert)
     options = parser.parse_args(words[2:])
     assert (options.paths, options.topic, options.to) == (["a dir", "b"], ["orders"], "converted")
-    asked = (options.format, options.codec, options.level, options.batch_size)
+    asked = (options.message_format, options.codec, options.level, options.batch_size)
     assert asked == ("v2", choice.codec, choice.level, choice.batch_bytes)
 
 

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import brokerless
@@ -80,3 +81,20 @@ def test_a_read_takes_what_its_options_are() -> None:
     for options in ({"max_batch_bytes": 0}, {"done": None}):
         with pytest.raises(UsageError, match=r"max_batch_bytes|done"):
             log.records(**options)
+
+
+@pytest.mark.parametrize("method", ["compact", "trim"])
+def test_a_topic_that_there_is_not_is_refused_and_a_pattern_is_taken(method: str) -> None:
+    log = brokerless.open(DEMO)
+    options: dict[str, Any] = {"free": "10kB"} if method == "trim" else {}
+    with pytest.raises(UsageError, match="there is no topic ordres; did you mean orders"):
+        getattr(log, method)(topics=["ordres"], **options)
+    one, all_of_them = (getattr(log, method)(topics=[each], **options) for each in ("orders", "ord*"))
+    assert str(one) == str(all_of_them)
+
+
+def test_one_batch_and_a_table_are_rows_to_load(tmp_path: Path) -> None:
+    rows = pa.RecordBatch.from_pylist([{"key": b"a", "value": b"1"}, {"key": b"b", "value": b"2"}])
+    for name, given in (("batch", rows), ("table", pa.table(rows)), ("list", [rows])):
+        loaded = brokerless.load(given, str(tmp_path / name), brokerless.Routing(topic="letters", partition=0))
+        assert sum(each.records for each in loaded.partitions) == 2

@@ -306,11 +306,10 @@ def trim(directory: LogDirectory, selected: Sequence[PartitionPath] | None, requ
     from brokerless.jobs.trim.candidates import TrimLimits
     from brokerless.jobs.trim.job import trim
 
-    partitions, named = selected, None if request.topics is None else set(request.topics)
-    if named is not None:
-        partitions = [each for each in selected or directory.partitions if each.topic in named]
-    elif selected is not None:
-        named = {each.topic or "" for each in selected}
+    partitions = selected
+    if request.topics is not None:
+        partitions = select_topics(directory.partitions if selected is None else selected, request.topics)
+    named = None if partitions is None else {each.topic or "" for each in partitions}
     others = [resolve(Location(os.fspath(each))) for each in request.log_dirs]
     limits = TrimLimits.of(request)
     return trim(directory, limits, partitions=partitions, named=named or (), others=others, apply=request.apply)
@@ -339,12 +338,15 @@ def explain(
     raise UnreadableError(partition.path, "there is no segment")
 
 
-def compact(sources: Sequence[Source], request: CompactRequest, topics: Collection[str]) -> list[CompactResult]:
+def compact(sources: Sequence[Source], request: CompactRequest, named: Collection[str]) -> list[CompactResult]:
     from brokerless.jobs.compact.job import compact, plan
     from brokerless.jobs.compact.settings import options_of
     from brokerless.jobs.rewrite.reading import raise_damage
 
     to = None if request.to is None else Location.of(request.to, request.storage_options)
+    partitions = [each for source in sources for each in source.partitions]
+    chosen = select_topics(partitions, request.topics) if request.topics else ()
+    topics = {*named, *(each.topic or "" for each in chosen)}
     planned = plan(sources, to, options_of(request), topics, request.on_damage or ignore)
     return ShownList(compact(planned, request.on_damage or raise_damage, spark=request.spark, processes=1))
 

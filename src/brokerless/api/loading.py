@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -24,7 +25,7 @@ from brokerless.tables.batcher import BatchSettings
 
 @request
 class LoadRequest:
-    batches: Iterable[pa.RecordBatch] = given(
+    batches: Iterable[pa.RecordBatch] | pa.RecordBatch | pa.Table = given(
         ANY_BATCHES,
         "any columns of records, such as key, value and timestamp. Offsets that are given have to rise in each "
         "partition and are kept, gaps as well, and so are timestamps",
@@ -79,7 +80,14 @@ def load(request: LoadRequest) -> Loaded:
         request.config or LogConfig(),
         request.dry_run,
     )
-    return load_into(to, request.batches, loading, request.done)
+    return load_into(to, _batches(request.batches), loading, request.done)
+
+
+def _batches(given: Iterable[pa.RecordBatch] | pa.RecordBatch | pa.Table) -> Iterable[pa.RecordBatch]:
+    rows: Any = given  # a batch and a table can be walked, too, by their columns
+    if isinstance(rows, pa.RecordBatch):
+        return [rows]
+    return rows.to_batches() if isinstance(rows, pa.Table) else rows
 
 
 class PartitionOutput(partition_writer.PartitionWriter):

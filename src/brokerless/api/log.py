@@ -446,7 +446,7 @@ class Log(LogTables):
         >>> users.totals.records_in > users.totals.records_out
         True
         """
-        return jobs.compact(self._with(request.others), request, {*request.topics, *self._named})
+        return jobs.compact(self._with(request.others), request, self._named)
 
     @takes(SizeRequest)
     def size(self, request: SizeRequest) -> list[TopicSize]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import brokerless
+from brokerless.cli import main
 from brokerless.errors import UsageError
 from tests.golden import broker_data
 
@@ -98,3 +99,49 @@ def test_one_batch_and_a_table_are_rows_to_load(tmp_path: Path) -> None:
     for name, given in (("batch", rows), ("table", pa.table(rows)), ("list", [rows])):
         loaded = brokerless.load(given, str(tmp_path / name), brokerless.Routing(topic="letters", partition=0))
         assert sum(each.records for each in loaded.partitions) == 2
+
+
+def refused(text: str, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_a_log_directory_that_is_given_twice_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log, link = brokerless.open(DEMO), tmp_path / "link"
+    link.symlink_to(Path(DEMO).resolve())
+    for method in (log.restart, log.audit):
+        with pytest.raises(UsageError, match="link is given twice"):
+            method(log_dirs=[link])
+    refused("is given twice", ["restart", DEMO, DEMO], capsys)
+
+
+def test_a_state_of_several_partitions_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError, match="has 8 partitions; give that of the metadata"):
+        brokerless.rebuild(DEMO, tmp_path, state=DEMO)
+    refused("--state: demo/data has 8 partitions", ["rebuild", DEMO, "--to", str(tmp_path), "--state", DEMO], capsys)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"to": ["x"], "rate": 5}, "rate= and config= go with bootstrap_servers= only"),
+        ({"bootstrap_servers": "localhost:1", "replace": True}, "replace= and metadata= are for to="),
+        ({"bootstrap_servers": "localhost:1", "offsets": "x"}, "offsets= needs groups="),
+    ],
+)
+def test_a_restore_takes_options_of_its_target_alone(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        brokerless.restore(DEMO, **options)
+
+
+def test_options_that_need_or_exclude_others_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log, to = brokerless.open(DEMO), tmp_path / "to"
+    with pytest.raises(UsageError, match="sign_key= needs manifest="):
+        log.erase(to, keys=["o-101230"], sign_key="key.pem")
+    with pytest.raises(UsageError, match="are for as_=iceberg"):
+        log.export(to, catalog="hive")
+    for size in (5, 1 << 40):
+        with pytest.raises(UsageError, match=r"segment_bytes: .* is not in what Kafka allows"):
+            log.compact(to, segment_bytes=size)
+    refused("is not in what Kafka allows", ["compact", DEMO, "--to", str(to), "--segment-bytes", "5"], capsys)
+    assert not to.exists()

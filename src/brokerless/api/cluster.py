@@ -6,7 +6,7 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from brokerless.api.jobs import Paths, is_chosen, list_paths, select_topics
+from brokerless.api.jobs import Paths, is_chosen, list_paths, select_topics, sources_of
 from brokerless.clusters.listing import open_directory
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
@@ -88,8 +88,8 @@ def rebuild(request: RebuildRequest) -> Rebuild:
     options = options_of(request)
     if options.bucket is None and request.storage_options:
         raise UsageError("storage_options need from_bucket")
-    listed = [] if not isinstance(request.paths, str | os.PathLike) and not list(request.paths) else request.paths
-    directories = [] if options.bucket is not None and listed == [] else _directories(listed)
+    paths = [request.paths] if isinstance(request.paths, str | os.PathLike) else list(request.paths)
+    directories = [] if options.bucket is not None and not paths else _directories(paths)
     return run(directories, os.fspath(request.to), options, apply=request.apply)
 
 
@@ -141,7 +141,6 @@ def backup(request: BackupRequest) -> BackupResult:
     """
     from brokerless.jobs.backup.job import backup
     from brokerless.jobs.backup.plan import options_of, plan_backup
-    from brokerless.jobs.rewrite.plan import Source
     from brokerless.log.tiered.options import with_tiered_options
 
     given = list_paths(request.paths, "give at least one path")
@@ -150,15 +149,8 @@ def backup(request: BackupRequest) -> BackupResult:
         for path in given
     ]
     logs = [open_directory(each, request.include) for each in read]
-    there = {each.topic for log in logs for each in log.partitions}
-    missing = sorted(set(request.topics or ()) - there)
-    if missing:
-        raise UsageError(f"there is no topic {missing[0]!r}; topics: {', '.join(sorted(filter(None, there)))}")
     how = options_of(request, lambda topic, number: request.topics is None or topic in request.topics)
-    sources = [
-        Source(log, [each for each in log.partitions if request.topics is None or each.topic in request.topics])
-        for log in logs
-    ]
+    sources = sources_of(logs, request.topics)
     return backup(
         plan_backup(sources, Location.of(request.to, request.storage_options), how), request.done, processes=1
     )
@@ -251,20 +243,7 @@ class Backup:
         from brokerless.jobs.forget.job import forget
         from brokerless.jobs.forget.rules import KeepRules
 
-        counts = (
-            request.keep_last,
-            request.keep_hourly,
-            request.keep_daily,
-            request.keep_weekly,
-            request.keep_monthly,
-            request.keep_yearly,
-        )
-        rules = (
-            KeepRules(*counts, within_ms=request.keep_within * 86_400_000)
-            if any((*counts, request.keep_within))
-            else None
-        )
-        return forget(self._location, rules, apply=request.apply)
+        return forget(self._location, KeepRules.of(request), apply=request.apply)
 
     @takes(PruneRequest)
     def prune(self, request: PruneRequest) -> PruneResult:

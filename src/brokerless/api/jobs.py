@@ -18,6 +18,7 @@ from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import named
 from brokerless.progress import Report, ignore
 from brokerless.requests.checking import AuditRequest, RestartRequest, SizeRequest, TrimRequest, VerifyRequest
+from brokerless.requests.option_types import Paths
 from brokerless.requests.writing import CompactRequest, ConvertRequest, EraseRequest, SalvageRequest
 from brokerless.tables.partition_tables import read_records
 from brokerless.tables.read_options import bound
@@ -187,7 +188,6 @@ def sql(
     return query_once(tables(directory, of, options), query, memory_limit)
 
 
-Paths = Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
 LogDirs = Collection[str | os.PathLike[str]]
 """The other log directories of a broker."""
 
@@ -349,6 +349,18 @@ def compact(sources: Sequence[Source], request: CompactRequest, named: Collectio
     topics = {*named, *(each.topic or "" for each in chosen)}
     planned = plan(sources, to, options_of(request), topics, request.on_damage or ignore)
     return ShownList(compact(planned, request.on_damage or raise_damage, spark=request.spark, processes=1))
+
+
+def sources_of(logs: Sequence[LogDirectory], topics: Collection[str] | None) -> list[Source]:
+    """Return the partitions of some topics of each log directory; of all for None. Raises :class:`UsageError` for one
+    that there is not."""
+    from brokerless.jobs.rewrite.plan import Source
+
+    there = {each.topic for log in logs for each in log.partitions}
+    missing = sorted(set(topics or ()) - there)
+    if missing:
+        raise UsageError(f"there is no topic {missing[0]!r}; topics: {', '.join(sorted(filter(None, there)))}")
+    return [Source(log, [each for each in log.partitions if topics is None or each.topic in topics]) for log in logs]
 
 
 def select_topics(partitions: Sequence[PartitionPath], topics: Iterable[str] | str | None) -> Sequence[PartitionPath]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerless.api.jobs import list_paths
+from brokerless.api.jobs import list_paths, sources_of
 from brokerless.clusters.listing import open_directory
-from brokerless.errors import UsageError
 from brokerless.log.storage.location import Location
 from brokerless.progress import ignore
 from brokerless.requests.options import asks
@@ -44,20 +43,12 @@ def merge(request: MergeRequest) -> list[MergeResult]:
     [True, True, True]
     """
     from brokerless.jobs.merge.job import Merge, merge, plan
-    from brokerless.jobs.rewrite.plan import Source
 
     logs = [
         open_directory(Location(path, request.storage_options), request.include)
         for path in list_paths(request.paths, _NO_PATHS)
     ]
-    there = {each.topic for log in logs for each in log.partitions}
-    missing = sorted(set(request.topics or ()) - there)
-    if missing:
-        raise UsageError(f"there is no topic {missing[0]!r}; topics: {', '.join(sorted(filter(None, there)))}")
-    sources = [
-        Source(log, [each for each in log.partitions if request.topics is None or each.topic in request.topics])
-        for log in logs
-    ]
+    sources = sources_of(logs, request.topics)
     return ShownList(
         merge(
             plan(sources, request.to, Merge.of(request)),

@@ -11,7 +11,6 @@ from brokerless.errors import UsageError
 from brokerless.kafka_names import COMPRESSION_TYPES, ISOLATION_LEVELS
 
 if TYPE_CHECKING:
-    from brokerless.log.config import LogConfig
     from brokerless.table_formats.catalog import Catalog
     from brokerless.typed.topic_type import Decoding
 
@@ -48,12 +47,6 @@ def add_key_pair(parser: ArgumentParser) -> None:
     """Add the option for encrypted remote segments."""
     help_of_key = "a private key (PEM) of encrypted remote segments, by the name of its key pair; can be repeated"
     parser.add_argument("--key-pair", action=EachOnce, type=key_pair, default=[], metavar="ID=FILE", help=help_of_key)
-
-
-def add_public_key(parser: ArgumentParser, name: str = "--public-key", text: str = "") -> None:
-    """Add the option for what is to be encrypted. ``text``: its help."""
-    help_of_key = text or "encrypt what is stored for this key pair: its public key (RSA, PEM), by its name; repeat it"
-    parser.add_argument(name, action=EachOnce, type=key_pair, default=[], metavar="ID=FILE", help=help_of_key)
 
 
 class EachOnce(Action):
@@ -116,19 +109,6 @@ def add_to(parser: ArgumentParser, *, required: bool = True) -> None:
     """Where a command writes."""
     help_of_to = "directory or URL to write to; created if it does not exist"
     parser.add_argument("--to", required=required, metavar="DIRECTORY", help=help_of_to)
-
-
-def add_as(parser: ArgumentParser) -> None:
-    help_of_form = "what to write: logs that a broker can serve (segments, the default), or Parquet files"
-    parser.add_argument("--as", dest="form", choices=("segments", "parquet"), default="segments", help=help_of_form)
-
-
-def add_table_format(parser: ArgumentParser) -> None:
-    """Whether files or tables are written, and Iceberg's catalogue."""
-    add = parser.add_argument
-    help_of_form = "what to write: Parquet files (the default), or a table of Iceberg or Delta for each topic"
-    add("--as", dest="form", choices=("parquet", "iceberg", "delta"), default="parquet", help=help_of_form)
-    add_catalog(parser)
 
 
 def add_catalog(parser: ArgumentParser) -> None:
@@ -268,12 +248,6 @@ def add_max_batch_bytes(parser: ArgumentParser) -> None:
     parser.add_argument("--max-batch-bytes", type=size, metavar="SIZE", help=help_of_size)
 
 
-def add_kafka(parser: ArgumentParser, meaning: str) -> None:
-    """The option of those commands that foresee a start."""
-    help_of_version = f"{meaning}: 3.9, 4.0, 4.1, 4.2, 4.3 or 4.4"
-    parser.add_argument("--kafka", metavar="VERSION", help=help_of_version)
-
-
 def add_severity(parser: ArgumentParser, *, has_summary: bool = True) -> None:
     """The options of those commands that report findings, and end or begin with a summary of them."""
     help_of_severity = "show findings of this severity or worse (default: info); exit code and summary count all"
@@ -293,13 +267,6 @@ def add_segment_bytes(parser: ArgumentParser, *, unchanged: bool = False) -> Non
     source do."""
     default = "segments begin where those of the source do" if unchanged else "1GiB"
     parser.add_argument("--segment-bytes", type=size, metavar="SIZE", help=f"segment.bytes (default: {default})")
-
-
-def log_config(options: Namespace) -> LogConfig:
-    """The topic settings of a command with :func:`add_segment_bytes`."""
-    from brokerless.log.config import LogConfig
-
-    return LogConfig() if options.segment_bytes is None else LogConfig(segment_bytes=options.segment_bytes)
 
 
 def add_spark(parser: ArgumentParser) -> None:

@@ -56,5 +56,11 @@ class LogConfig:
 
 DEFAULTS = LogConfig()
 
+
+def with_segment_bytes(segment_bytes: int | None) -> LogConfig | None:
+    """Return settings with this ``segment.bytes``; None where no size was requested. Raises :class:`UsageError`."""
+    return None if segment_bytes is None else LogConfig(segment_bytes=segment_bytes)
+
+
 UNBOUNDED = LogConfig(segment_bytes=MAX_INT32, segment_ms=MAX_INT64)
 """For a log whose segments are to begin where those of another one do: they end nowhere else unless they have to."""

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 from brokerless.log.names import Include
 from brokerless.log.storage.location import StorageOptions
 from brokerless.progress import Done, ignore
 from brokerless.requests import shared
-from brokerless.requests.option_types import COUNT, FLAG, KEY_PAIRS, NAME_LIST, PATHS, SIZE, TEXT, one_of
+from brokerless.requests.option_types import COUNT, FLAG, HOURS, KEY_PAIRS, NAME_LIST, PATHS, SIZE, TEXT, Paths, one_of
 from brokerless.requests.options import given, request
-
-Paths = Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
 
 
 @request
@@ -66,9 +64,8 @@ class ForgetRequest:
 @request
 class PruneRequest:
     grace: int = given(
-        COUNT,
+        HOURS,
         "how many hours what no snapshot names stays (default: 48); 0 only while nothing else runs",
-        "HOURS",
         default=48,
     )
     apply: bool = given(FLAG, "remove the objects; without it, nothing is changed", default=False)

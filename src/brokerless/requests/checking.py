@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from brokerless.clock import Time
 from brokerless.kafka_names import COMPRESSION_TYPES
@@ -23,6 +23,7 @@ from brokerless.requests.option_types import (
     SIZES,
     TEXT,
     TIME,
+    Paths,
     Spark,
     several_of,
 )
@@ -63,7 +64,7 @@ class RestartRequest:
         default=None, kw_only=False,
     )  # fmt: skip
     log_dirs: Collection[str | os.PathLike[str]] = given(shared.LOG_DIRS, default=())
-    remote: Iterable[str | os.PathLike[str]] | str | os.PathLike[str] | None = given(shared.BUCKET, default=None)
+    remote: Paths | None = given(shared.BUCKET, default=None)
     max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
 
 

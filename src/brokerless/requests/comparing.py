@@ -12,10 +12,10 @@ from brokerless.requests import shared
 from brokerless.requests.option_types import (
     AMOUNT,
     CAUSES,
-    COUNT,
     FLAG,
     HEADER,
     KEYS,
+    LIMIT,
     NAME_LIST,
     PARTS,
     PATH,
@@ -26,7 +26,16 @@ from brokerless.requests.option_types import (
     OpenedLog,
     Spark,
 )
-from brokerless.requests.options import given, request
+from brokerless.requests.options import Option, given, request
+
+ALLOW = Option(CAUSES, "causes by which the logs may differ, as lagging,extra")
+LISTED = Option(LIMIT, "how many differences of a partition are listed (default: 10); all are counted")
+SHOW_KEYS = Option(FLAG, "list differences with the keys of their records")
+QUICK = Option(
+    FLAG,
+    "take batches with the same headers (offsets, checksum, size, producer) for the same, and do not read them: damage "
+    "in them is not found",
+)
 
 
 @request
@@ -54,17 +63,10 @@ class DiffRequest:
         "both sides have)",
         default=(),
     )
-    allow: Collection[str] = given(CAUSES, "causes by which the logs may differ, as lagging,extra", default=())
-    limit: int | None = given(
-        COUNT, "how many differences of a partition are listed (default: 10); all are counted", default=10
-    )
-    show_keys: bool = given(FLAG, "list differences with the keys of their records", default=False)
-    quick: bool = given(
-        FLAG,
-        "take batches with the same headers (offsets, checksum, size, producer) for the same, and do not read them: "
-        "damage in them is not found",
-        default=False,
-    )
+    allow: Collection[str] = given(ALLOW, default=())
+    limit: int | None = given(LISTED, default=10)
+    show_keys: bool = given(SHOW_KEYS, default=False)
+    quick: bool = given(QUICK, default=False)
     offset_map: str | os.PathLike[str] | None = given(
         PATH,
         "the offset map of restore, of which the right side is the target: compare its partitions by that, and groups' "
@@ -97,14 +99,10 @@ class ReplicasRequest:
     state: str | os.PathLike[str] | None = given(
         PATH, "which replicas were compared when, for --budget; not in a log directory", default=None
     )
-    allow: Collection[str] = given(
-        CAUSES, "causes by which the logs may differ, as lagging,extra", flag=None, default=()
-    )
-    limit: int | None = given(
-        COUNT, "how many differences of a partition are listed; all are counted", flag=None, default=10
-    )
-    show_keys: bool = given(FLAG, "list differences with the keys of their records", flag=None, default=False)
-    quick: bool = given(FLAG, "take batches with the same headers for the same", flag=None, default=False)
+    allow: Collection[str] = given(ALLOW, default=())
+    limit: int | None = given(LISTED, default=10)
+    show_keys: bool = given(SHOW_KEYS, default=False)
+    quick: bool = given(QUICK, default=False)
     max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
     on_damage: Report | None = given(shared.ON_FINDING, default=None)
     done: Done = given(shared.DONE, default=ignore)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Spark = Union["SparkContext", "SparkSession", str, None]
 """Where tasks run: a session, or a master for which one is started."""
+Paths = Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
+"""One path, or several."""
 
 
 class OpenedLog(Protocol):
@@ -33,31 +35,41 @@ class OpenedLog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OptionType:
-    """``expected`` says in a message what is taken, ``shown`` in a docstring. ``typed``: the name of the function of
-    ``cli.values`` that reads it from a command line; a text as it is without one. ``is_list``: what can be walked once
-    only is kept as a list. ``is_secret``: no message has the value.
-    ``is_mapping``: the command line takes pairs. ``least``: the least number.
-    ``choices``: all that a command line takes, and
-    ``values``, what they are in Python, if that is something else."""
+    """What values of an option are."""
 
     accepts: Callable[[Any], bool]
+    """Whether a value is one; of what is checked where it is used, any."""
     expected: str
+    """What a message says that is taken."""
     shown: str
+    """What a docstring says that it is."""
     typed: str = ""
+    """The function of ``cli.values`` that reads it from a command line; a text as it is without one."""
     metavar: str = ""
+    """What help calls it."""
+    is_optional: bool = False
+    """Whether None is one, too, though the default is another."""
     is_list: bool = False
+    """Whether what can be walked once only is kept as a list."""
     is_secret: bool = False
+    """Whether no message has the value."""
     is_mapping: bool = False
-    choices: tuple[str, ...] = ()
+    """Whether the command line takes pairs."""
     least: int | None = None
+    """The least number."""
+    below: str = ""
+    """What a message says of a number below that."""
+    choices: tuple[str, ...] = ()
+    """All that a command line takes."""
     values: tuple[Any, ...] = ()
+    """What the choices are in Python, if that is something else."""
 
 
 def one_of(*choices: str) -> OptionType:
-    """Return the kind of a text that is one of a few, which the job refuses if it is not."""
+    """Return the type of a text that is one of a few."""
     quoted = ", ".join(f'"{each}"' for each in choices)
     expected = f"{'one of ' * (len(choices) > 1)}{', '.join(choices)}"
-    return OptionType(lambda value: value in choices, expected, f"{{{quoted}}}", choices=choices)
+    return OptionType(lambda value: _is_text(value) and value in choices, expected, f"{{{quoted}}}", choices=choices)
 
 
 def name_of(*choices: str) -> OptionType:
@@ -66,7 +78,7 @@ def name_of(*choices: str) -> OptionType:
 
 
 def several_of(*choices: str) -> OptionType:
-    """Return the kind of a list of such texts."""
+    """Return the type of a list of such texts, which the job checks."""
     return replace(NAME_LIST, choices=choices)
 
 
@@ -146,11 +158,15 @@ CATALOG = replace(ANY, shown="Catalog or str")
 FLAG = OptionType(_is_bool, "True or False", "bool")
 NUMBER = OptionType(_is_whole_number, "a whole number", "int", typed="integer", metavar="N")
 """Which may be negative."""
-COUNT = replace(NUMBER, typed="count", least=0)
+COUNT = replace(NUMBER, typed="count", least=0, below="less than 0")
 """From 0 on."""
-SIZE = replace(NUMBER, typed="size", metavar="SIZE", least=1)
+LIMIT = replace(COUNT, is_optional=True)
+"""None for no limit."""
+HOURS = replace(COUNT, least=None, metavar="HOURS")
+"""As its job takes them."""
+SIZE = replace(NUMBER, typed="size", metavar="SIZE", least=1, below="no number of bytes above 0")
 """Bytes, within Kafka's limits."""
-SIZE_OR_0 = replace(SIZE, typed="size_or_0", least=0)
+SIZE_OR_0 = replace(SIZE, typed="size_or_0", least=0, below="less than 0")
 AMOUNT = replace(SIZE, typed="amount")
 """Bytes, however many."""
 FLOAT = OptionType(_is_number, "a number", "float")
@@ -161,6 +177,7 @@ PRICE = replace(FLOAT, typed="price", metavar="PRICE")
 TEXT = OptionType(_is_text, "a text", "str")
 PATH = OptionType(_is_path, "a path", "path", metavar="FILE")
 URL = OptionType(_is_path_or_location, "a path", "path or URL", metavar="DIRECTORY")
+URL_OR_NONE = replace(URL, shown="path or URL, or None", is_optional=True)
 ONE_PATH = replace(URL, expected="a path; each of several is opened by itself")
 TIME = OptionType(
     _is_time,

@@ -9,7 +9,6 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
-from difflib import get_close_matches
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, dataclass_transform
 
@@ -33,16 +32,18 @@ _SECTION = re.compile(r"^(Returns|Yields|Raises|Examples)\n-{3,}$", re.MULTILINE
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """``sentence`` is written as in the help of a command: small, without a stop at its end, with other options as
-    ``--name``. ``flag``: those of the command line, such as ``-o --output``; ``--max-batch-bytes`` of
-    ``max_batch_bytes`` by default; None for what Python alone has. ``is_repeated``: the command line
-    takes it several times."""
+    """An option of a request, but for its name and its default."""
 
     type: OptionType
     sentence: str
+    """As in the help of a command: small, without a stop at its end, with other options as ``--name``."""
     metavar: str = ""
+    """What help calls its value, if not as its type says."""
     flag: str | None = ""
+    """Those of the command line, such as ``-o --output``; ``--max-batch-bytes`` of ``max_batch_bytes`` by default; None
+    for what Python alone has."""
     is_repeated: bool = False
+    """Whether the command line takes it several times."""
 
 
 def given(
@@ -83,13 +84,11 @@ def _check(own: Any) -> None:
 def _checked(own: Field[Any], value: Any) -> Any:
     """Return a value; what can be walked once only, as a list."""
     type_ = own.metadata["option"].type
-    if value is None and "None" in str(own.type):
+    if value is None and (own.default is None or type_.is_optional):
         return None
     if type_.accepts(value):
         if type_.least is not None and value < type_.least:
-            is_size = type_.metavar == "SIZE" and type_.least > 0
-            text = "no number of bytes above 0" if is_size else f"less than {type_.least}"
-            raise UsageError(f"{own.name}: {value} is {text}")
+            raise UsageError(f"{own.name}: {value} is {type_.below}")
         return list(value) if type_.is_list and isinstance(value, Iterator) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     if type_.is_list and isinstance(value, str):
         raise UsageError(f"{own.name}: {value!r} is not {type_.expected}; give [{value!r}]")
@@ -132,6 +131,8 @@ def _made(make: Callable[..., Request], function: str, positional: tuple[Any, ..
     try:
         return make(*positional, **named)
     except TypeError as error:
+        from difflib import get_close_matches  # which no right keyword needs
+
         known = [name for name, _, _ in options_of(make)]  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         near = [get_close_matches(each, known, 1) for each in named if each not in known]
         hint = f"; did you mean {near[0][0]}?" if near and near[0] else ""

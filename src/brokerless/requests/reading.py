@@ -27,6 +27,7 @@ from brokerless.requests.option_types import (
     SIZE,
     TEXT,
     TIME,
+    Paths,
 )
 from brokerless.requests.options import Option, given, request
 
@@ -79,7 +80,7 @@ class OpenRequest:
         flag=None,
         default=None,
     )
-    remote: Iterable[str | os.PathLike[str]] | str | os.PathLike[str] | None = given(
+    remote: Paths | None = given(
         PATHS, "the bucket with the remote segments of the log: both are read as one", flag=None, default=None
     )
     as_it_lies: bool = given(

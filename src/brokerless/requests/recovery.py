@@ -25,6 +25,7 @@ from brokerless.requests.option_types import (
     TEXT,
     TIME,
     URL,
+    Paths,
     Spark,
     one_of,
 )
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 Data = Literal["link", "copy", "in-place"]
 Quorum = Literal["static", "dynamic"]
-Paths = Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
 
 
 @request

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from brokerless.log.names import Include
 from brokerless.log.storage.location import StorageOptions
 from brokerless.progress import Report
 from brokerless.requests import shared
-from brokerless.requests.option_types import FLAG, NAME_LIST, NAMES, PATH, PATHS, TEXT
+from brokerless.requests.option_types import FLAG, NAME_LIST, NAMES, PATH, PATHS, TEXT, Paths
 from brokerless.requests.options import given, request
 
-Paths = Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
 Path = str | os.PathLike[str]
 
 

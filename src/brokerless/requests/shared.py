@@ -21,6 +21,7 @@ KEY_PAIR = Option(
 DONE = Option(types.FUNCTION, "called with the bytes that were read or written since the last call", flag=None)
 ON_FINDING = Option(types.FUNCTION, "called with each Finding", flag=None)
 TO = Option(types.URL, "directory or URL to write to; created if it does not exist")
+TO_OR_CATALOG = Option(types.URL_OR_NONE, f"{TO.sentence}; the catalogue says it by default")
 OTHERS = Option(
     types.LOGS,
     "other logs that are done with it, such as those of other brokers; each log directory is then written to one of "

@@ -31,6 +31,7 @@ from brokerless.requests.option_types import (
     TIME,
     URL,
     OpenedLog,
+    Paths,
     Spark,
     name_of,
     one_of,
@@ -186,7 +187,7 @@ class CompactRequest:
 
 @request
 class ExportRequest:
-    to: str | os.PathLike[str] | None = given(shared.TO, kw_only=False)
+    to: str | os.PathLike[str] | None = given(shared.TO_OR_CATALOG, kw_only=False)
     as_: ExportForm = given(
         one_of("parquet", "iceberg", "delta"),
         "what to write: Parquet files (the default), or a table of Iceberg or Delta for each topic",
@@ -218,9 +219,7 @@ class ExportRequest:
 
 @request
 class PipelineRequest:
-    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = given(
-        PATHS, "log directories", flag=None, default=(), kw_only=False
-    )
+    path: Paths = given(PATHS, "log directories", flag=None, default=(), kw_only=False)
     to: str | os.PathLike[str] | None = given(
         URL, "the directory of the tables", flag=None, default=None, kw_only=False
     )

@@ -14,6 +14,7 @@ from brokerless.cli.selection import named_topics, select
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log.names import is_internal
 from brokerless.requests.comparing import DiffRequest, ReplicasRequest
+from brokerless.requests.options import options_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,7 +107,8 @@ def add_options(parser: ArgumentParser) -> None:
         "watermark of each partition"
     )
     add("--replicas", nargs="+", metavar="DISK", help=help_of_replicas)
-    add_request(parser, ReplicasRequest, without=("max_batch_bytes", "spark"))
+    of_both = [name for name, _, _ in options_of(DiffRequest)]
+    add_request(parser, ReplicasRequest, without=of_both)
     add_request(parser, DiffRequest)
     add("--metrics", metavar="FILE", help="also write metrics, in Prometheus's text format")
     add_remote(parser)

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from brokerless.cli.commands.snapshots import add_paths
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
-from brokerless.cli.requests import add_request
+from brokerless.cli.requests import add_request, request_of
 from brokerless.requests.backups import ForgetRequest
 
 DESCRIPTION = """\
@@ -31,7 +31,6 @@ EXAMPLES = """\
 """
 
 __all__ = ["DESCRIPTION", "EXAMPLES", "add_options", "add_paths", "run"]
-_RULES = ("last", "hourly", "daily", "weekly", "monthly", "yearly")
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -45,10 +44,7 @@ def run(options: Namespace) -> int:
     from brokerless.views.jobs.backup import forget_lines, forget_rows
 
     output = Output()
-    counts = {each: getattr(options, f"keep_{each}") for each in _RULES}
-    rules = None
-    if any(counts.values()) or options.keep_within:
-        rules = KeepRules(**counts, within_ms=options.keep_within * 86_400_000)
+    rules = KeepRules.of(request_of(ForgetRequest, options))
     with progress("listing snapshots"):
         result = forget(Location.of(options.paths[0]), rules, apply=options.apply)
     for finding in result.findings:

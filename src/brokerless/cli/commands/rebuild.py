@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from brokerless.cli.options import add_severity
 from brokerless.cli.output import FINDINGS, Output
@@ -12,9 +11,6 @@ from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.errors import UsageError
 from brokerless.requests.recovery import RebuildRequest
-
-if TYPE_CHECKING:
-    pass
 
 DESCRIPTION = """\
 Makes formatted, consistent log directories of the disks of a cluster, with which its brokers and controllers start.

@@ -7,7 +7,6 @@ in :mod:`brokerless.clusters.start.job`. Sources: ``LogManager.loadLogs``, ``Rep
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -32,7 +31,6 @@ from brokerless.clusters.start.remote_effects import remote_effects, stored_obje
 from brokerless.clusters.start.results import DirectoryRestart
 from brokerless.clusters.start.retention_forecast import settings_by_topic
 from brokerless.clusters.start.transactions import completions
-from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.groups.positions import LostPosition
 from brokerless.internals.metadata.cluster import Cluster
@@ -41,7 +39,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.meta_properties import MetaProperties
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.settings.definitions import find_version, versions
-from brokerless.log.storage.paths import is_remote
+from brokerless.log.storage.paths import is_remote, refuse_repeated
 from brokerless.log.tiered.options import Remote
 
 
@@ -59,12 +57,7 @@ def plan_directories(
     counted. Raises :class:`UsageError` for a version that is not known, and
     :class:`UnreadableError` for a bucket."""
     own = [each for each in directories if each.kind == "log-directory" and not is_remote(each.path)]
-    known: dict[str, str] = {}
-    for each in own:  # a broker ends at one that it has twice (``LogManager``, 4.4.0)
-        place = os.path.realpath(each.path)
-        if place in known:
-            raise UsageError(f"{each.path}: this log directory is given twice, as {known[place]}, too")
-        known[place] = each.path
+    refuse_repeated((each.path for each in own), "a broker ends at a log directory that it has twice")
     now_ms = clock.now() if now_ms is None else now_ms
     kafka = versions()[-1] if version is None else find_version(version)
     node = _load_node(own, now_ms, kafka, max_batch_bytes)

@@ -15,7 +15,7 @@ from brokerless.errors import UsageError
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.internals.topic_settings import is_in_metadata, read_topic_setting
 from brokerless.log import names
-from brokerless.log.config import DEFAULTS
+from brokerless.log.config import DEFAULTS, with_segment_bytes
 from brokerless.log.directory import PartitionPath
 from brokerless.requests.writing import CompactRequest
 from brokerless.tables.read_options import bound
@@ -98,12 +98,13 @@ class CompactOptions:
 
 
 def options_of(request: CompactRequest) -> CompactOptions:
-    """Return what was requested for all topics."""
+    """Return what was requested for all topics. Raises :class:`UsageError` for a size that Kafka would not take."""
+    config = with_segment_bytes(request.segment_bytes)
     return CompactOptions(
         milliseconds(request.now),
         request.delete_retention_ms,
         request.min_compaction_lag_ms,
-        segment_bytes=request.segment_bytes,
+        segment_bytes=None if config is None else config.segment_bytes,
         keep_active=request.keep_active,
         from_start=request.from_start,
         kafka=request.kafka,

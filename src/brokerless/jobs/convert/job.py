@@ -42,7 +42,7 @@ from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs
 from brokerless.log.commit.partition_copy import files_of
 from brokerless.log.commit.partition_writer import PartitionWriter
 from brokerless.log.commit.types import StagedPartition
-from brokerless.log.config import UNBOUNDED, LogConfig
+from brokerless.log.config import UNBOUNDED, LogConfig, with_segment_bytes
 from brokerless.log.directory import PartitionPath
 from brokerless.log.producer.recorded_aborts import RecordedAborts
 from brokerless.log.producer.state import ProducerState
@@ -83,7 +83,7 @@ class Conversion:
 def conversion_of(request: ConvertRequest) -> Conversion:
     """Return how it was requested."""
     target = ConversionTarget(request.message_format, request.codec, request.level, request.batch_size)
-    config = None if request.segment_bytes is None else LogConfig(segment_bytes=request.segment_bytes)
+    config = with_segment_bytes(request.segment_bytes)
     return Conversion(
         target, config, request.isolation, max_batch_bytes=bound(request.max_batch_bytes), dry_run=request.dry_run
     )

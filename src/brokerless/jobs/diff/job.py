@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT64
-from brokerless.errors import UnreadableError, UsageError
+from brokerless.errors import UnreadableError
 from brokerless.findings import BEFORE_FIRST_SEGMENT, Finding
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.diff.alignment.mapped_side import MappedSide
@@ -63,9 +63,7 @@ class DiffSettings:
 
     @classmethod
     def of(cls, request: DiffRequest | ReplicasRequest) -> DiffSettings:
-        """Return what was requested. Raises :class:`UsageError` for an unknown cause, and a limit below 0."""
-        if request.limit is not None and request.limit < 0:
-            raise UsageError(f"limit: {request.limit} is less than 0")
+        """Return what was requested. Raises :class:`UsageError` for an unknown cause."""
         return cls(
             allowed_causes(request.allow),
             request.limit,

@@ -13,8 +13,10 @@ from datetime import UTC, datetime
 from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.log.snapshots.snapshot import Snapshot
+from brokerless.requests.backups import ForgetRequest
 
-DELETED_TOPIC_MS = 90 * 86_400_000
+_DAY_MS = 86_400_000
+DELETED_TOPIC_MS = 90 * _DAY_MS
 """How long the last snapshot of a topic stays that later ones do not have."""
 _PERIODS = {"hourly": "%Y%m%d%H", "daily": "%Y%m%d", "weekly": "%G%V", "monthly": "%Y%m", "yearly": "%Y"}
 
@@ -31,6 +33,14 @@ class KeepRules:
     monthly: int = 0
     yearly: int = 0
     within_ms: int = 0
+
+    @classmethod
+    def of(cls, request: ForgetRequest) -> KeepRules | None:
+        """Return what was requested; None where no rule was."""
+        counts = {each: getattr(request, f"keep_{each}") for each in ("last", *_PERIODS)}
+        if not any(counts.values()) and not request.keep_within:
+            return None
+        return cls(**counts, within_ms=request.keep_within * _DAY_MS)
 
     def __post_init__(self) -> None:
         """Raises :class:`UsageError` where nothing is to stay."""

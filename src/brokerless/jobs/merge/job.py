@@ -43,10 +43,10 @@ from brokerless.log.checkpoint.leader_epochs import Epochs, truncate_from_end
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.commit.types import StagedPartition
-from brokerless.log.config import LogConfig
-from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.config import LogConfig, with_segment_bytes
+from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.paths import is_remote
+from brokerless.log.storage.paths import refuse_repeated
 from brokerless.progress import Done, Report, Say, ignore
 from brokerless.requests.recovery import MergeRequest
 from brokerless.tables.read_options import bound
@@ -66,8 +66,7 @@ class Merge:
     @classmethod
     def of(cls, request: MergeRequest) -> Merge:
         """Return what was requested."""
-        size = request.segment_bytes
-        config = LogConfig() if size is None else LogConfig(segment_bytes=size)
+        config = with_segment_bytes(request.segment_bytes) or LogConfig()
         return cls(config, bound(request.max_batch_bytes), request.dry_run, request.committed_only)
 
 
@@ -155,7 +154,7 @@ def plan(sources: Sequence[Source], to: str | os.PathLike[str] | Location, merge
     """
     logs = [each.directory for each in sources]
     directory = output_directory(Location.of(to), [log.path for log in logs])
-    _refuse_the_same_twice(logs)
+    refuse_repeated((each.path for each in logs), "it is one replica, and would count as two")
     found: dict[tuple[str, int], list[tuple[PartitionPath, DirectoryState]]] = {}
     for log, chosen in sources:
         state = load_directory_state(log)
@@ -276,15 +275,6 @@ def _merge(task: MergeTask, opened: OpenFiles, done: Done) -> MergeTaskResult:
         reach=reach,
     )
     return MergeTaskResult(result, report.findings(task.name), staged)
-
-
-def _refuse_the_same_twice(logs: Sequence[LogDirectory]) -> None:
-    seen: dict[str, str] = {}
-    for log in logs:
-        place = log.path if is_remote(log.path) else os.path.realpath(log.path)
-        if place in seen:
-            raise UsageError(f"{log.path} is given twice: it is one replica, and would count as two")
-        seen[place] = log.path
 
 
 _ADVICE = "leave one out, or choose others with -t and -p"

@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT32
-from brokerless.errors import UnreadableError, UsageError
+from brokerless.errors import UnreadableError
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.recovered.damaged_regions import Region
 from brokerless.jobs.recovered.intact_batches import INTACT_BATCH, find_intact_batches
 from brokerless.jobs.recovered.open_files import LogFile, OpenFiles
 from brokerless.jobs.recovered.writing import PartitionContents, write_batches
 from brokerless.jobs.rewrite.oversized import report_oversized
-from brokerless.jobs.salvage.tables import SalvagedTables, Table, check_tables, tables_of_job, write_table
+from brokerless.jobs.salvage.tables import SalvagedTables, Table, check_tables, tables_of_job, wants_tables, write_table
 from brokerless.log import names
 from brokerless.log.checkpoint.topic_ids import random_id, topic_ids_there
 from brokerless.log.commit.commit import refuse_existing
@@ -31,7 +31,7 @@ from brokerless.log.commit.job_commit import outputs_of_job
 from brokerless.log.commit.partition_writer import NewPartition, PartitionWriter, output_directory
 from brokerless.log.commit.run_record import commit_run, end_run, refuse_written, run_of
 from brokerless.log.commit.types import StagedPartition
-from brokerless.log.config import LogConfig
+from brokerless.log.config import LogConfig, with_segment_bytes
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import directory_name, full_path, parent_directory
@@ -83,11 +83,7 @@ class Carved:
 def carvings_of(request: CarveRequest, files: Sequence[str]) -> list[Carving]:
     """Return what was requested of each file. Raises :class:`UsageError` for what excludes each other, and as
     :func:`carve_directory`."""
-    is_parquet = request.as_ == "parquet"
-    if is_parquet and request.segment_bytes is not None:
-        raise UsageError("--segment-bytes does not apply to --as parquet; use one of them")
-    size = request.segment_bytes
-    config = LogConfig() if size is None else LogConfig(segment_bytes=size)
+    is_parquet, config = wants_tables(request), with_segment_bytes(request.segment_bytes) or LogConfig()
     to, bytes_ = carve_directory(Location.of(request.to), files), bound(request.max_batch_bytes)
     return [
         Carving(

@@ -43,10 +43,10 @@ from brokerless.jobs.rewrite.plan import (
 )
 from brokerless.jobs.rewrite.run import Rewrite, rewrite
 from brokerless.jobs.run.types import NONE, Spark
-from brokerless.jobs.salvage.tables import SalvagedTables, Table, check_tables, tables_of_job, write_table
+from brokerless.jobs.salvage.tables import SalvagedTables, Table, check_tables, tables_of_job, wants_tables, write_table
 from brokerless.log.checkpoint.topic_ids import new_topic_id
 from brokerless.log.commit.types import StagedPartition
-from brokerless.log.config import UNBOUNDED, LogConfig
+from brokerless.log.config import UNBOUNDED, LogConfig, with_segment_bytes
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
@@ -77,10 +77,8 @@ class Salvage:
 
 def settings_of(request: SalvageRequest) -> Salvage:
     """Return how it was requested. Raises :class:`UsageError` for what excludes each other."""
-    is_parquet = request.as_ == "parquet"
-    if is_parquet and request.segment_bytes is not None:
-        raise UsageError("--segment-bytes does not apply to --as parquet; use one of them")
-    config = None if request.segment_bytes is None else LogConfig(segment_bytes=request.segment_bytes)
+    is_parquet = wants_tables(request)
+    config = with_segment_bytes(request.segment_bytes)
     return Salvage(config, bound(request.max_batch_bytes), request.dry_run, partial=request.partial, parquet=is_parquet)
 
 

@@ -24,6 +24,8 @@ from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import read_own
 from brokerless.log.write.follower_append import check_next, whole_batches
 from brokerless.progress import Done, Report
+from brokerless.requests.recovery import CarveRequest
+from brokerless.requests.writing import SalvageRequest
 from brokerless.table_formats import export_directory, export_state
 from brokerless.table_formats.export_state import Exported, ExportState
 from brokerless.table_formats.parquet_files import (
@@ -44,6 +46,13 @@ topic that it writes. One that was killed is done again, though some of its topi
 _RUN_LIMIT = 16 << 20
 _ANY_OFFSET = 1 << 62
 """Up to where a run may leave files when it is killed: it does not know yet where the log ends."""
+
+
+def wants_tables(request: SalvageRequest | CarveRequest) -> bool:
+    """Return whether Parquet files were requested, and no log. Raises :class:`UsageError` if segments have a size."""
+    if request.as_ == "parquet" and request.segment_bytes is not None:
+        raise UsageError("--segment-bytes does not apply to --as parquet; use one of them")
+    return request.as_ == "parquet"
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ class OffsetsOnce:
     def of_segment(
         cls, opened: OpenSegment, report: Report, reached: int, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     ) -> OffsetsOnce:
-        """Those of a segment of a log that was read up to the offset ``reached`` before."""
+        """Return what follows a segment of a log that was read up to the offset ``reached`` before."""
         earlier = earlier_offsets(opened) if reached > opened.segment.base_offset else ()
         return cls(opened.file, report, max_batch_bytes, earlier=earlier, next_base_offset=opened.next_base_offset)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -158,6 +158,16 @@ def same_place(path: str) -> str:
     return _HOSTS.sub(
         lambda found: found[1] or found[2], f"{_NAMES_OF_STORES.get(scheme, scheme)}{mark}{rest}", count=1
     )
+
+
+def refuse_repeated(paths: Iterable[str], why: str) -> None:
+    """Raise :class:`UsageError` for a place that is given twice, also by a link. ``why``: what would be wrong then."""
+    seen: set[str] = set()
+    for path in paths:
+        place = path if is_remote(path) else os.path.realpath(path)
+        if place in seen:
+            raise UsageError(f"{path} is given twice: {why}")
+        seen.add(place)
 
 
 def full_path(path: str) -> str:

@@ -8,6 +8,7 @@ import pickle
 import re
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from scripts import update_findings
 import brokerless
 from brokerless.clusters.placement import KINDS, MADE_STRAY, UNSERVED, Verdict
 from brokerless.clusters.start.metadata_log import _ENDING  # pyright: ignore[reportPrivateUsage]
-from brokerless.findings import Finding, Kind, Severities, advice_of, describe_kinds, remedy_of
+from brokerless.findings import Finding, Kind, Severities, describe_kinds, remedy_of
 from brokerless.views.findings import explain_kind
 
 ROOT = Path(__file__).parents[1]
@@ -158,9 +159,21 @@ def test_findings_are_shown_in_notebooks() -> None:
 
 
 def test_advice_is_by_kind_and_a_kind_of_another_version_has_none() -> None:
-    assert advice_of("leftover-file") == "nothing"
-    assert advice_of("of-the-future") is None
+    assert Kind.LEFTOVER_FILE.at("a.log").advice == "nothing"
+    assert replace(Kind.LEFTOVER_FILE.at("a.log"), kind="of-the-future").advice is None  # type: ignore[arg-type]
     assert brokerless.Kind is Kind
+
+
+def test_advice_is_that_of_the_case_of_its_severity_or_of_the_kind_that_decides() -> None:
+    missing = Kind.INDEX_MISSING.at("a.log")
+    assert missing.in_case("offset").advice == "nothing"
+    assert "time index" in (missing.in_case("time").advice or "")
+    assert Kind.ZERO_TAIL.at("a.log", severity="info").advice == "nothing"
+    assert Kind.ZERO_TAIL.at("a.log").advice == describe_kinds()["zero-tail"].advice
+    kept = missing.in_case(Kind.ABORT_MARKER_MISSING)
+    assert kept.advice == describe_kinds()["abort-marker-missing"].advice
+    assert remedy_of(kept) == remedy_of(Kind.ABORT_MARKER_MISSING)
+    assert "case" not in kept.as_dict()
 
 
 def test_the_page_of_findings_is_made_of_the_table() -> None:

@@ -61,6 +61,11 @@ class UnreadableError(BrokerlessError):
         return self.kind.at(path, self.reason_for(path), offset=offset)
 
 
+def refused_log(path: str | PathLike[str], why: str) -> UnreadableError:
+    """Return the error of a log that no broker loads. ``why``: what is in it, and at which position or offset."""
+    return UnreadableError(path, f"{why}; Kafka refuses to load this log", Kind.LOG_REFUSED)
+
+
 class OutOfFilesError(BrokerlessError):
     """A file that this process cannot open now, as it, or the system, has as many open as it may.
 

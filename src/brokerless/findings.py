@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, asdict, dataclass, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from enum import StrEnum
 from importlib import resources
 from typing import Any, Literal, NamedTuple
@@ -23,7 +23,6 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 Scope = Literal["log", "start", "cluster"]
 """What a severity is about: whether a command yields all that the log has, what a broker's start does to these bytes,
 and what is left of the cluster if all disks start."""
-
 
 _SCOPES: tuple[Scope, ...] = ("log", "start", "cluster")
 
@@ -346,8 +345,7 @@ class Kind(StrEnum):
         kind = describe_kinds()[self]
         if message is None:
             message = kind.sentence[0].lower() + kind.sentence[1:].removesuffix(".")
-        if severity is None:
-            severity = kind.by_scope or kind.severities[0]
+        severity = severity or kind.by_scope or kind.severities[0]
         known = severity if isinstance(severity, Severities) else None
         return Finding(
             severity.log if isinstance(severity, Severities) else severity,
@@ -379,6 +377,8 @@ class KindDescription:
     """A page of the documents, without suffix."""
     sentence: str
     advice: str
+    cases: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What to do in place of that, by the case of a finding, or its severity."""
     remedy: str | None = None
     """What to do before a start where this is why a broker does not start, or does not serve a partition."""
     concerns: Literal["records", "indexes"] | None = None
@@ -408,18 +408,11 @@ def _describe(row: Mapping[str, Any]) -> KindDescription:
         row["page"],
         row["sentence"],
         advice=row["advice"],
-        remedy=row.get("remedy"),
-        concerns=row.get("concerns"),
+        **{name: row[name] for name in ("cases", "remedy", "concerns") if name in row},
         by_scope=by_scope,
         leaves_out=tuple(row.get("leaves_out", ())),
         is_unread=row.get("unread", False),
     )
-
-
-def advice_of(kind: str) -> str | None:
-    """Return what to do about a finding; None if its kind is not known, as one that another version wrote."""
-    known = describe_kinds().get(kind)
-    return None if known is None else known.advice
 
 
 def harm_of(severity: Severity, kind: str) -> tuple[int, int, int]:
@@ -436,9 +429,8 @@ def harm_of(severity: Severity, kind: str) -> tuple[int, int, int]:
 def remedy_of(cause: Finding | str) -> str:
     """Return what to do before a start about a finding, or about one of a kind, for which a broker does not start or
     does not serve a partition. Raises KeyError for a kind that is no such cause."""
-    kind = cause if isinstance(cause, str) else cause.kind
-    remedy = describe_kinds()[kind].remedy
-    if remedy is None:
+    kind = cause if isinstance(cause, str) else cause.deciding_kind
+    if (remedy := describe_kinds()[kind].remedy) is None:
         raise KeyError(kind)
     return remedy
 
@@ -464,6 +456,19 @@ class Finding:
     """The scope that ``severity`` is for."""
     by_scope: Severities | None = None
     """The severities in each scope, where they are not those of the kind."""
+    case: str | None = None
+    """On what its advice depends: a case of its kind in ``findings.toml``, or the kind whose advice and remedy hold."""
+
+    @property
+    def advice(self) -> str | None:
+        """What to do about it; None if its kind is not known, as one that another version wrote."""
+        described = describe_kinds().get(self.deciding_kind)
+        return described and described.cases.get(self.case or self.severity, described.advice)
+
+    @property
+    def deciding_kind(self) -> str:
+        """The kind whose advice and remedy hold."""
+        return self.case if self.case is not None and self.case in describe_kinds() else self.kind
 
     @property
     def severities(self) -> Severities:
@@ -514,6 +519,21 @@ class Finding:
         """
         return replace(self, severity=getattr(self.severities, scope), scope=scope)
 
+    def in_case(self, case: str) -> Finding:
+        """Return the finding with the advice of a case.
+
+        Parameters
+        ----------
+        case
+            A case of its kind, or the kind whose advice holds.
+
+        Returns
+        -------
+        Finding
+            The same finding, in that case.
+        """
+        return replace(self, case=case)
+
     def at_worst(self) -> Finding:
         """Return the finding with the worst of its severities.
 
@@ -526,7 +546,7 @@ class Finding:
         return self if known.worst == self.severity else self.in_scope(_SCOPES[known.index(known.worst)])
 
     def as_dict(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if name != "by_scope"}
+        return {name: value for name, value in asdict(self).items() if name not in ("by_scope", "case")}
 
     def __str__(self) -> str:
         place = self.file if self.position is None else f"{self.file}, position {self.position}"

@@ -13,7 +13,7 @@ from tests.golden import broker_data, case
 
 import brokerless
 from brokerless.cli import COMMANDS, main
-from brokerless.findings import Kind, advice_of
+from brokerless.findings import Kind, describe_kinds
 
 DATA = broker_data("clean")
 
@@ -236,7 +236,7 @@ def test_help_of_a_kind_says_what_it_means_and_what_to_do(run: Run) -> None:
     first, *lines = result.out.decode().splitlines()
     assert first == "missing-log (error)"
     assert lines[0] == "An index has no log next to it, and no other log has its offsets."
-    assert lines[1] == f"what to do: {advice_of(Kind.MISSING_LOG)}"
+    assert lines[1] == f"what to do: {describe_kinds()[Kind.MISSING_LOG].advice}"
     assert lines[2] == "more: docs/checking.md"
 
 

@@ -292,8 +292,7 @@ def _recovery_lines(restart: Restart) -> Iterator[str]:
     for misled in restart.misled:
         if misled.effect == "aborted-shown":
             yield f"gives aborted records to read_committed: {finding_line(misled.finding, root)}"
-            is_kept = KEEP_INDEXES in misled.finding.message
-            yield f"  {_remedy(Kind.ABORT_MARKER_MISSING if is_kept else misled.finding.kind)}"
+            yield f"  {_remedy(misled.finding)}"
         if misled.effect == "aborted-exposed":
             yield f"forgets which records were aborted: {finding_line(misled.finding, root)}"
             yield f"  {_remedy(misled.finding.kind)}"
@@ -353,7 +352,7 @@ def _expiry(retention: Retention) -> str:
         names = ", ".join(_name(each.file) for each in retention.misread[:2])
         names += f" and {len(retention.misread) - 2} more" if len(retention.misread) > 2 else ""
         remedy = "delete the .timeindex and .index files before the start, and both are rebuilt"
-        if any(KEEP_INDEXES in each.message for each in retention.misread):
+        if any(each.case == Kind.ABORT_MARKER_MISSING for each in retention.misread):
             remedy = f"its indexes are {KEEP_INDEXES}: set retention.ms of the topic to -1 before the start"
         return (
             f"lost: retention deletes {segments} of {size} some minutes later, up to offset "

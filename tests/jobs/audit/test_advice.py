@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from brokerless.findings import Finding, Kind, advice_of
+from brokerless.findings import Finding, Kind, describe_kinds
 from brokerless.jobs.audit.advice import abort_command, advice_at, advice_for
 
 
@@ -15,7 +15,7 @@ def test_the_advice_about_a_transaction_that_nobody_ends_has_the_command() -> No
     for kind in (Kind.TRANSACTION_HANGING, Kind.TRANSACTION_ORPHANED):
         advice = advice_for(finding(kind, place))
         assert advice is not None
-        assert advice.startswith(f"{advice_of(kind)}: kafka-transactions.sh ")
+        assert advice.startswith(f"{describe_kinds()[kind].advice}: kafka-transactions.sh ")
         assert advice.endswith("abort --topic my.topic --partition 3 --start-offset 1420")
 
 
@@ -26,14 +26,14 @@ def test_no_command_where_the_place_does_not_say_enough() -> None:
         finding(Kind.TRANSACTION_OPEN, "/data/orders-0/00000000000000000000.log"),
     ):
         assert abort_command(each) is None
-        assert advice_for(each) == advice_of(each.kind)
+        assert advice_for(each) == describe_kinds()[each.kind].advice
 
 
 def test_in_remote_storage_nothing_is_said_that_is_for_a_brokers_disk() -> None:
     name = "killed-0/00000000000000004071"
     for kind in Kind:
         disk, remote = (advice_at(finding(kind, f"{root}{name}.index")) for root in ("/data/", "tiered://"))
-        assert disk == advice_of(kind)
+        assert disk == describe_kinds()[kind].advice
         assert remote is not None
         for text in ("replicated again", "on another replica", "stop the broker and"):
             assert text not in remote, kind

@@ -138,7 +138,7 @@ def plan_restart(
     try:
         plan = plan_recovery(partition.path, LogConfig(), checkpoints, when.now_ms, clean=clean, as_kafka=when.version)
     except UnreadableError as error:
-        if "Kafka refuses to load" not in str(error):
+        if error.kind != Kind.LOG_REFUSED:
             raise
         return Restart(*at, refused=str(error), refused_by=Kind.LOG_REFUSED)
     files = _PlannedFiles(plan)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shlex
 
-from brokerless.findings import Finding, Kind, advice_of, describe_kinds
+from brokerless.findings import Finding, Kind, describe_kinds
 from brokerless.log import names
-from brokerless.log.index.checks import KEEP_INDEXES
 from brokerless.log.storage.paths import TIERED
 from brokerless.log.tiered.object_names import partition_directory_of
 
@@ -31,23 +30,10 @@ _OF_BROKERS = (
 
 def advice_at(finding: Finding) -> str | None:
     """Return the advice of a finding's kind at its place: on a broker's disk, or in remote storage."""
-    advice, described = _advice_in_case(finding) or advice_of(finding.kind), describe_kinds().get(finding.kind)
+    advice, described = finding.advice, describe_kinds().get(finding.kind)
     if described is None or not finding.file.startswith(TIERED) or finding.kind in _ANYWHERE or advice == "nothing":
         return advice
     return _REMOTE_ADVICE.get("records" if finding.kind in _OF_BROKERS else described.concerns or "", advice)
-
-
-def _advice_in_case(finding: Finding) -> str | None:
-    """Return what to do in this case, for kinds whose advice depends on it; None for all others."""
-    if KEEP_INDEXES in finding.message:
-        return advice_of(Kind.ABORT_MARKER_MISSING)
-    if finding.kind == Kind.INDEX_MISSING and "time index" in finding.message:
-        return "where the time index is missing, delete the offset index as well, and a broker rebuilds both"
-    if finding.kind == Kind.INDEX_MISSING and "offset index" in finding.message:
-        return "nothing"
-    if finding.kind == Kind.ZERO_TAIL and finding.severity == "info":
-        return "nothing"
-    return None
 
 
 def advice_for(finding: Finding) -> str | None:

@@ -440,9 +440,11 @@ def _missing_indexes(segment: SegmentPaths) -> Iterator[Finding]:
     )
     if is_tiered(segment.log.location):
         texts = ("the remote segment has no offset index", "the remote segment has no time index")
-    for index, text in zip((segment.offset_index, segment.time_index), texts, strict=True):
+    indexes = {"offset": segment.offset_index, "time": segment.time_index}
+    for (case, index), text in zip(indexes.items(), texts, strict=True):
         if index is None:
-            yield Kind.INDEX_MISSING.at(segment.log.path, text, severity=severity, offset=segment.base_offset)
+            missing = Kind.INDEX_MISSING.at(segment.log.path, text, severity=severity, offset=segment.base_offset)
+            yield missing.in_case(case)
 
 
 def _pass_over_unread(unreadable: Sequence[Finding], until: int, gaps: GapCheck) -> Iterator[range]:

@@ -78,7 +78,10 @@ def keeping_indexes(findings: Iterable[Finding]) -> list[Finding]:
     """Return findings of the indexes of a segment with aborted transactions whose marker is not in its log: they say
     that the indexes are to be kept, and their advice is another one."""
     return [
-        replace(each, message=f"{each.message}; {KEEP_INDEXES}") if each.kind in _REBUILT else each for each in findings
+        replace(each, message=f"{each.message}; {KEEP_INDEXES}").in_case(Kind.ABORT_MARKER_MISSING)
+        if each.kind in _REBUILT
+        else each
+        for each in findings
     ]
 
 

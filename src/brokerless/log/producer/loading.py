@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from brokerless.errors import UnreadableError
+from brokerless.errors import refused_log
 from brokerless.findings import Finding, Kind
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.directory import PartitionPath
@@ -125,10 +125,9 @@ def _follow(files: SegmentFiles, base_offset: int, state: ProducerState, end_off
             required = batches.take((batches.last_offset >= start) & (batches.last_offset < end_offset))
             refused = state.update(required, chunk.buffer).refused
             if refused is not None:
-                text = f"offset {refused.offset}: {refused.message}; Kafka refuses to load this log"
-                raise UnreadableError(file.path, text)
+                raise refused_log(file.path, f"offset {refused.offset}: {refused.message}")
             if not len(required) and (batches.last_offset >= end_offset).any():
                 return
     broken = [each for each in stops if each.kind == Kind.BATCH_SIZE_INVALID]
     if broken:
-        raise UnreadableError("", f"{broken[0]}; Kafka refuses to load this log")
+        raise refused_log("", str(broken[0]))

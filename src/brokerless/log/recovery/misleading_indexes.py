@@ -144,11 +144,11 @@ def trusted_end(files: SegmentFiles, base_offset: int) -> TrustedEnd:
     if is_found:
         return TrustedEnd(end, tuple(findings), tuple(of_index), is_trusted=True)
     text = "the last entry points after the end of the log: a broker takes the segment for empty; "
-    if _are_indexes_needed(files, base_offset):
-        text += f"its indexes are {KEEP_INDEXES}"
-    else:
-        text += "delete its .index and .timeindex files before the start, and it reads the segment and rebuilds both"
+    is_needed = _are_indexes_needed(files, base_offset)
+    remedy = "delete its .index and .timeindex files before the start, and it reads the segment and rebuilds both"
+    text += f"its indexes are {KEEP_INDEXES}" if is_needed else remedy
     finding = Kind.OFFSET_INDEX_MISMATCH.at(path, text, severity="error", offset=last).in_scope("start")
+    finding = finding.in_case(Kind.ABORT_MARKER_MISSING) if is_needed else finding
     hidden = (IndexEffect("end-hidden", base_offset, finding),)
     return TrustedEnd(base_offset, tuple(findings), (*of_index, finding), hidden, is_trusted=True)
 

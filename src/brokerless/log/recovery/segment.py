@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from brokerless.bounds import MAX_INT32
-from brokerless.errors import UnreadableError
+from brokerless.errors import UnreadableError, refused_log
 from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
@@ -154,14 +154,13 @@ def check_split(file: File, base_offset: int) -> None:
     for chunk in scan_headers(file, ignore, chain_only=True):
         end, last = chunk.base + int(chunk.batches.ends[-1]), int(chunk.batches.last_offset[-1])
     if end < file.size:
-        text = f"position {end}: a segment that has to be split ends here; Kafka refuses to load it"
-        raise UnreadableError(file.path, text)
+        raise refused_log(file.path, f"position {end}: a segment that has to be split ends here")
     if last - base_offset <= MAX_INT32:
         text = (
             "an offset is too far from the segment's base offset for its indexes, and its last batch is not: a broker "
-            "splits no such segment; Kafka refuses to load this log"
+            "splits no such segment"
         )
-        raise UnreadableError(file.path, text)
+        raise refused_log(file.path, text)
 
 
 def follow_parts(parts: list[tuple[int, int]], chunk: Chunk) -> None:
@@ -184,7 +183,7 @@ def _followed(
         position = chunk.base + int(batches.positions[row])
         finding = Kind.RECOVERY_STOPS.at(path, update.refused.message, position=position, offset=update.refused.offset)
         if update.refused.exception not in ("InvalidRecordException", "CorruptRecordException"):
-            raise UnreadableError("", f"{finding}; Kafka refuses to load this log")
+            raise refused_log("", str(finding))
         # Kafka has counted the batch by then: it stays, and what follows goes.
         batches = batches.take(slice(0, row + 1))
         stops.append(finding)
@@ -206,16 +205,15 @@ def _valid_part(chunk: Chunk, base_offset: int | None, path: str, stops: list[Fi
     if len(far):
         row = int(far[0])
         offset = int(intact.batches.last_offset[row])
-        text = (
-            "an offset that is too far from the segment's base offset for its indexes; Kafka refuses to load this log"
-        )
+        text = "an offset that is too far from the segment's base offset for its indexes"
         expected = f"{base_offset} to {base_offset + MAX_INT32}"
         finding = Kind.OFFSET_OVERFLOW.at(
             path, text, position=int(intact.positions[row]), offset=offset, expected=expected, found=str(offset)
         )
+        refused = refused_log("", str(finding))
         if relative[row] < 0:
-            raise UnreadableError("", str(finding))
-        error = OffsetOverflowError("", str(finding))
+            raise refused
+        error = OffsetOverflowError("", refused.reason, refused.kind)
         error.base_offset = base_offset
         raise error
     return intact

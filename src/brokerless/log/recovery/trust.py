@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from brokerless.errors import UnreadableError
+from brokerless.errors import refused_log
 from brokerless.findings import Finding
 from brokerless.format import layouts
 from brokerless.log.index.readers import has_unknown_version
@@ -95,7 +95,7 @@ def _is_transaction_index_corrupt(files: SegmentFiles, base_offset: int, version
     at = int(np.argmax(is_before | is_unknown))
     if not is_before[at] or is_unknown[at]:
         found = int(entries["version"][at])
-        raise UnreadableError(path, f"entry {at} is of version {found}; Kafka refuses to load this log")
+        raise refused_log(path, f"entry {at} is of version {found}")
     return True
 
 

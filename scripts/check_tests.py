@@ -146,7 +146,7 @@ TESTED_IN = {
     "log": "log/test_log_machine.py",
     "log/positions": "log/test_seek.py",
     "log/ranges": "log/test_seek.py",
-    "log/read_progress": "cli/test_progress.py",
+    "tables/read_progress": "cli/test_progress.py",
     "log/segment_end": "log/test_segment.py",
     "log/checkpoint": "api/test_log.py",
     "log/commit": "log/commit/test_commit.py",

@@ -10,13 +10,14 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from brokerless.bounds import MAX_INT64, MIN_INT64
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.kafka_names import Isolation
+from brokerless.log.own_file import OwnFile
 from brokerless.log.storage import file_tree
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import read_own
@@ -26,18 +27,12 @@ from brokerless.values import (
     Int32,
     Int32OrNone,
     Int64,
-    LenientValue,
     Value,
     WrongJsonError,
-    from_members,
-    parse_json,
     to_json,
 )
 
 NAME = "_brokerless.json"
-_VERSION = 1
-_LIMIT = 32 << 20
-"""Bytes of a manifest: some 400,000 partitions, or as many places that are left out."""
 _FILE = re.compile(r"(?:date=[^/]+/)?partition-(?P<partition>[0-9]{1,10})-(?P<offset>[0-9]{20})\.parquet")
 
 Offsets = tuple[int, int | None]
@@ -137,7 +132,7 @@ class _ExportedPartition(Value, frozen=True, omit_defaults=True):
 
 
 class _Document(Value, frozen=True, omit_defaults=True):
-    version: int
+    version: Literal[1]
     topic: str
     topic_id: str | None
     by_date: bool
@@ -154,7 +149,7 @@ class _Document(Value, frozen=True, omit_defaults=True):
         partitions = {number: _ExportedPartition.of(each) for number, each in sorted(state.partitions.items())}
         formats = state.key_format, state.value_format, state.keys_named_by, state.values_named_by
         where = state.topic, state.topic_id, state.by_date, state.isolation
-        return cls(_VERSION, *where, partitions, state.is_decoded, *formats)
+        return cls(1, *where, partitions, state.is_decoded, *formats)
 
     def state(self) -> ExportState:
         partitions = {number: each.exported() for number, each in self.partitions.items()}
@@ -162,8 +157,13 @@ class _Document(Value, frozen=True, omit_defaults=True):
         return ExportState(self.topic, self.topic_id, self.by_date, self.isolation, partitions, self.decoded, *formats)
 
 
-class _StateVersion(LenientValue, frozen=True):
-    version: Int64
+_STATE = OwnFile(
+    _Document,
+    "what says how far a topic was exported",
+    "put back the file that was here, or export to another directory",
+    limit=32 << 20,
+)
+"""The limit is for some 400,000 partitions, or as many places that are left out."""
 
 
 def topic_directory(directory: Location, topic: str) -> Location:
@@ -192,30 +192,21 @@ def load(directory: Location, topic: str) -> ExportState | None:
                 f"another directory, or move these away",
             )
         return None
-    return parse(read_own(own / NAME, _LIMIT), topic, (own / NAME).path)
+    return parse(read_own(own / NAME, _STATE.limit), topic, (own / NAME).path)
 
 
 def parse(data: bytes, topic: str, path: str) -> ExportState:
     """Return what :func:`dump` wrote. ``path``: where it was found. Raises :class:`UnreadableError`."""
-    try:
-        found = parse_json(data)
-        version = from_members(found, _StateVersion).version
-        if version != _VERSION:
-            raise UnreadableError(path, f"version {version} of an export; this is for {_VERSION}")
-        document = from_members(found, _Document)
-        if document.topic != topic:
-            raise WrongJsonError("topic is not the one of this directory")
-    except WrongJsonError as error:
-        text = "this does not say what was exported"
-        advice = "put back the file that was here, or export to another directory"
-        raise UnreadableError(path, f"{text} ({error}); {advice}") from error
+    document = _STATE.parse(data, path)
+    if document.topic != topic:
+        raise UnreadableError(path, f"this is of the topic {document.topic}, not of {topic}; {_STATE.advice}")
     return document.state()
 
 
 def save(manifest: ExportState, directory: Location) -> None:
     """Writes it at once: after a crash there is the old one or the new one. Raises :class:`UnwritableError`."""
     own, data = topic_directory(directory, manifest.topic), dump(manifest).encode() + b"\n"
-    if len(data) > _LIMIT:
+    if len(data) > _STATE.limit:
         raise UsageError(
             f"{own}: so much of this topic is damaged that it cannot be recorded; salvage it, and export that"
         )

@@ -69,9 +69,9 @@ def _batches(
     done: Done,
 ) -> Iterator[pa.RecordBatch]:
     from brokerless.log.offsets_once.findings import report_past_last
-    from brokerless.log.read_progress import ReadProgress
     from brokerless.log.segment import check_checksums, scan, scan_headers
     from brokerless.log.walk import walk
+    from brokerless.tables.read_progress import ReadProgress
     from brokerless.tables.record_batches import RowSource, chunk_batches
 
     check = "isValid" in schema.names

@@ -14,8 +14,8 @@ from brokerless.findings import Finding
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.log.directory import PartitionPath
 from brokerless.log.partition import DecodedRows, Match, Reading, read_partition, transactions_of
-from brokerless.log.read_progress import ReadProgress
 from brokerless.log.seek import from_reported_start
+from brokerless.tables.read_progress import ReadProgress
 from brokerless.tables.record_batches import RowSource, prepared_batches, records_batches
 
 if TYPE_CHECKING:

@@ -263,7 +263,7 @@ def test_a_manifest_that_cannot_be_read_stops_the_run(content: bytes, tmp_path: 
     source = partition(tmp_path / "t-0", batch(0).tobytes())
     exported(source, tmp_path / "out")
     (tmp_path / "out" / "topic=t" / "_brokerless.json").write_bytes(content)
-    with pytest.raises(UnreadableError, match=r"_brokerless\.json: this does not say what was exported"):
+    with pytest.raises(UnreadableError, match=r"_brokerless\.json: this is not what says how far a topic was exported"):
         exported(source, tmp_path / "out")
 
 

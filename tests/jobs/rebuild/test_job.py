@@ -422,7 +422,7 @@ def test_a_journal_that_names_other_files_is_refused(tmp_path: Path) -> None:
     entry = {"path": str(tmp_path), "files": {"../victim": "0"}, "hasMetadata": True, "addedTo": []}
     journal = {"brokerless": "rebuild", "format": 1, "directories": [entry], "new": {}}
     added = {**entry, "files": {}, "addedTo": ["/"]}
-    for wrong in (journal, {**journal, "format": 2}, {**journal, "directories": [added]}):
+    for wrong in (journal, {**journal, "format": 0}, {**journal, "directories": [added]}):
         (tmp_path / "rebuild-journal.json").write_text(json.dumps(wrong))
         with pytest.raises(UnreadableError, match="not a journal of brokerless rebuild"):
             brokerless.undo_rebuild(DEMO, tmp_path)

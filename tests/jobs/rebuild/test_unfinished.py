@@ -77,8 +77,8 @@ def test_a_record_with_other_names_is_refused(tmp_path: Path) -> None:
     record = tmp_path / "to" / ".brokerless-rebuild" / "named.json"
     record.parent.mkdir(parents=True)
     for wrong in ('{"../victim": 1}', '{"node-1/..": 1}', '{"node-1": "x"}', "[]"):
-        record.write_text(wrong)
-        with pytest.raises(UnreadableError, match="not of brokerless rebuild"):
+        record.write_text(f'{{"version": 1, "directories": {wrong}}}')
+        with pytest.raises(UnreadableError, match="not a record of brokerless rebuild"):
             brokerless.rebuild(DEMO, tmp_path / "to")
 
 

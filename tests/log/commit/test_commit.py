@@ -250,9 +250,9 @@ def test_a_journal_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     with PartitionWriter(NewPartition(tmp_path, "a", 0)) as output:
         output.commit()
     (tmp_path / JOURNAL).write_text(text)
-    with pytest.raises(UnreadableError, match=r"not what brokerless writes there .*; move the file away"):
+    with pytest.raises(UnreadableError, match=r"not a journal of brokerless's commits .*; move the file away"):
         brokerless.open(tmp_path)
-    with pytest.raises(UnreadableError, match=r"not what brokerless writes there .*; move the file away"):
+    with pytest.raises(UnreadableError, match=r"not a journal of brokerless's commits .*; move the file away"):
         recover_commit(tmp_path)
     (tmp_path / JOURNAL).write_text('{"version": 3}')
     with pytest.raises(UsageError, match="a newer brokerless wrote this"):

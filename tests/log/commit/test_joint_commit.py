@@ -202,7 +202,7 @@ def test_what_a_broker_deleted_meanwhile_is_said(directories: list[Path]) -> Non
 def test_a_forged_journal_moves_nothing(directories: list[Path], tmp_path: Path, change: dict[str, Any]) -> None:
     (directories[0] / JOURNAL).write_bytes(journal(directories[:1], is_decided=True, **change))
     before = contents(tmp_path)
-    with pytest.raises(UnreadableError, match="this is not what brokerless writes there"):
+    with pytest.raises(UnreadableError, match="this is not a journal of brokerless's commits"):
         recovered(directories[:1])
     assert contents(tmp_path) == before
 

@@ -81,7 +81,7 @@ def test_nothing_is_removed_while_another_process_writes(
 
 @pytest.mark.parametrize(
     "text",
-    [b"", b"[]", b'{"version":2}', b'{"version":1,"run":"a","partitions":[{"name":"../a-0","files":[]}]}',
+    [b"", b"[]", b'{"version":0}', b'{"version":1,"run":"a","partitions":[{"name":"../a-0","files":[]}]}',
      b'{"version":1,"run":"a","partitions":[{"name":"a-0","files":[1]}]}', b'{"version":1,"partitions":[]}'],
 )  # fmt: skip
 def test_a_record_that_is_not_ours_is_refused(tmp_path: Path, text: bytes) -> None:

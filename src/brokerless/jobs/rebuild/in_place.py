@@ -24,12 +24,13 @@ from brokerless.jobs.rebuild.unfinished import Inodes, has_started, remove_new, 
 from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import committing
 from brokerless.log.checkpoint.partition_metadata import partition_metadata
+from brokerless.log.own_file import OwnFile
 from brokerless.log.storage.atomic import SUFFIX, sync_directory, write_file
 from brokerless.log.storage.directory_lock import lock_directory
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import make_inner_directory, read_own, refuse_links
 from brokerless.log.storage.write_errors import unwritable
-from brokerless.values import Value, WrongJsonError, from_json, to_json
+from brokerless.values import Value, WrongJsonError
 
 JOURNAL = "rebuild-journal.json"
 SAVED = "rebuild-saved"
@@ -62,6 +63,9 @@ class _Journal(Value, frozen=True):
     new: Inodes
 
 
+_JOURNAL = OwnFile(_Journal, "a journal of brokerless rebuild", "name the directory that the rebuild wrote to", 1 << 26)
+
+
 def refuse_journal(to: Path) -> None:
     """Raises :class:`UsageError` where an earlier run's changes are neither undone nor forgotten."""
     if (to / JOURNAL).exists():
@@ -79,7 +83,7 @@ def change_in_place(rebuild: Rebuild, to: Path, new: Mapping[str, int]) -> None:
         shutil.rmtree(to / SAVED, ignore_errors=True)  # without a journal, nothing was changed since
         entries = [_save(rebuild, each, to / SAVED / str(at)) for at, each in enumerate(targets)]
         sync_directory(to / SAVED)  # a journal without what was saved could undo nothing
-        write_file(to / JOURNAL, to_json(_Journal("rebuild", 1, tuple(entries), dict(new)), indent=1))
+        _JOURNAL.save(Location(str(to / JOURNAL)), _Journal("rebuild", 1, tuple(entries), dict(new)))
         for each in targets:
             path = Path(each.path)
             (path / names.META_PROPERTIES).unlink(missing_ok=True)
@@ -153,10 +157,7 @@ def undo(paths: Sequence[str], to: str, *, force: bool = False) -> tuple[str, ..
     ``force``; UnreadableError for a journal, or saved files, that are not what was written."""
     root = Path(to)
     journal = root / JOURNAL
-    try:
-        document = from_json(read_own(Location(str(journal)), 1 << 26), _Journal)
-    except WrongJsonError as error:
-        raise UnreadableError(journal, f"this is not a journal of brokerless rebuild: {error}") from error
+    document = _JOURNAL.load(Location(str(journal)))
     entries, new = document.directories, document.new
     named = {Path(os.path.realpath(each)) for each in paths}
     for each in entries:  # nothing is removed where only a file says so

@@ -6,27 +6,34 @@ not removed, and neither is one in which a broker has run.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from brokerless.errors import UnreadableError, UsageError
+from brokerless.errors import UsageError
 from brokerless.log import names
-from brokerless.log.storage.atomic import sync_directory, write_file
+from brokerless.log.own_file import OwnFile
+from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import is_own_directory, read_own
-from brokerless.values import Int64, WrongJsonError, from_json, to_json
+from brokerless.log.storage.own_files import is_own_directory
+from brokerless.values import Int64, Value
 
 UNFINISHED = ".brokerless-rebuild"
 """Where directories are written before they get their names."""
 _NAMED = "named.json"
-_LIMIT = 1 << 26
 Inodes = dict[Annotated[str, Meta(pattern=r"\Anode-[0-9]+(-[0-9]+)?\Z")], Int64]
 """The inode numbers of directories that a rebuild makes, by their names."""
+
+
+class _NamedDirectories(Value, frozen=True):
+    version: Literal[1]
+    directories: Inodes
+
+
+_RECORD = OwnFile(_NamedDirectories, "a record of brokerless rebuild", "write to another directory", 1 << 26)
 _METADATA = names.partition_directory(names.CLUSTER_METADATA, 0)
 
 
@@ -36,20 +43,15 @@ def inodes(paths: Iterable[Path]) -> Inodes:
 
 def record_names(to: Path, named: Mapping[str, int]) -> None:
     """Says which directories are about to get their names, so that a later run knows them for unfinished ones."""
-    write_file(to / UNFINISHED / _NAMED, to_json(named))
+    _RECORD.save(Location(str(to / UNFINISHED / _NAMED)), _NamedDirectories(1, dict(named)))
 
 
 def unfinished_directories(to: Path) -> dict[str, int]:
     """Directories in ``to`` that a killed run had given their names. Raises :class:`UsageError` if a broker has run on
     one, UnreadableError for a record that is not ours."""
     record = to / UNFINISHED / _NAMED
-    if not is_own_directory(record.parent) or not os.path.lexists(record):
-        return {}
-    try:
-        named = from_json(read_own(Location(str(record)), _LIMIT), Inodes)
-    except WrongJsonError as error:
-        raise UnreadableError(record, f"this is not of brokerless rebuild: {error}") from error
-    found = _those_of(to, named)
+    recorded = _RECORD.find(Location(str(record))) if is_own_directory(record.parent) else None
+    found = _those_of(to, {} if recorded is None else recorded.directories)
     for each in found:
         if has_started(to / each):
             text = "an earlier run was killed while it wrote this, and a broker has run on it since; move it away"

@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.bounds import MIN_INT64
-from brokerless.errors import UnreadableError, UsageError
+from brokerless.errors import UsageError
 from brokerless.format.read.decoder import DecodedRecords, Decoder
 from brokerless.jobs.recovered.writing import PartitionContents, write_batches
 from brokerless.log import names
 from brokerless.log.offsets_once.records import is_first_at_offset
+from brokerless.log.own_file import OwnFile
 from brokerless.log.partition import DecodedRows
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import read_own
 from brokerless.log.write.follower_append import check_next, whole_batches
 from brokerless.progress import Done, Report
 from brokerless.requests.recovery import CarveRequest
@@ -37,13 +37,22 @@ from brokerless.table_formats.parquet_files import (
     publish_file,
 )
 from brokerless.tables.record_batches import record_batches
-from brokerless.values import Int32, WrongJsonError, from_json, to_json
+from brokerless.values import Int32, Value
 
 CODEC = "zstd"
 RUN = "_brokerless-run.json"
 """In the directory of all topics, from before a run's first change until after its last one: the partitions of each
 topic that it writes. One that was killed is done again, though some of its topics were ended with."""
-_RUN_LIMIT = 16 << 20
+
+
+class _BegunTables(Value, frozen=True):
+    version: Literal[1]
+    partitions: dict[str, tuple[Int32, ...]]
+
+
+_RUN = OwnFile(
+    _BegunTables, "a record of which tables are being written", "move it away, or write to another directory"
+)
 _ANY_OFFSET = 1 << 62
 """Up to where a run may leave files when it is killed: it does not know yet where the log ends."""
 
@@ -171,7 +180,8 @@ class SalvagedTables:
             own = own.with_partition(partition, Exported(0, _ANY_OFFSET))
         export_state.clean(self._to.location, own, set(partitions))
         self._begun.setdefault(topic, set()).update(partitions)
-        self._to.write(RUN, to_json({topic: sorted(own) for topic, own in self._begun.items()}))
+        begun = {topic: tuple(sorted(own)) for topic, own in self._begun.items()}
+        self._to.write(RUN, _RUN.dump(_BegunTables(1, begun), self._to.join(RUN)))
         self._manifests[topic] = own
         self._open.setdefault(topic, set()).update(partitions)
         export_state.save(own, self._to.location)
@@ -221,14 +231,8 @@ def tables_of_job(directory: Destination) -> Generator[SalvagedTables]:
 def _begun(to: Destination) -> dict[str, set[int]]:
     """The partitions of each topic that a run has begun and that it, or one that was killed, has not ended with. Raises
     :class:`UnreadableError` where that is not known."""
-    if not to.exists(RUN):
-        return {}
-    path = to.join(RUN)
-    try:
-        return from_json(read_own(Location(path, to.location.options), _RUN_LIMIT), dict[str, set[Int32]])
-    except WrongJsonError as error:
-        text = f"this does not say what was being written ({error}); move it away, or write to another directory"
-        raise UnreadableError(path, text) from error
+    found = _RUN.find(to.location / RUN)
+    return {} if found is None else {topic: {*partitions} for topic, partitions in found.partitions.items()}
 
 
 def _is_unfinished(exported: Exported) -> bool:

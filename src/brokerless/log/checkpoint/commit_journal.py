@@ -18,27 +18,15 @@ from typing import Literal
 
 from msgspec.structs import astuple, replace
 
-from brokerless.errors import UnreadableError, UnwritableError, UsageError
+from brokerless.errors import UnwritableError, UsageError
 from brokerless.log import names
+from brokerless.log.own_file import OwnFile
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import file_lock
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import open_own, read_own
-from brokerless.values import (
-    Int32,
-    Int32OrNone,
-    Int64,
-    LenientValue,
-    Value,
-    ValueT,
-    WrongJsonError,
-    from_members,
-    parse_json,
-    to_json,
-)
+from brokerless.log.storage.own_files import open_own
+from brokerless.values import Int32, Int32OrNone, Int64, Value, WrongJsonError
 
-_LIMIT = 16 << 20
-"""Bytes of one of these files: some 100,000 partitions."""
 _UNIQUE = re.compile(r"[0-9a-f]{32}")
 
 
@@ -158,8 +146,9 @@ class _Queries(Value, frozen=True):
     queries: dict[str, Int64]
 
 
-class _JournalVersion(LenientValue, frozen=True):
-    version: Int64
+_ADVICE = "move the file away"
+_JOURNAL = OwnFile(Journal, "a journal of brokerless's commits", _ADVICE)
+_QUERIES = OwnFile(_Queries, "what brokerless records of streaming queries", _ADVICE)
 
 
 @contextmanager
@@ -193,11 +182,14 @@ def is_committing(log_directory: Location) -> bool:
 
 def write_journal(log_directory: Path | Destination, journal: Journal) -> None:
     """Raises :class:`UsageError` for one that would be too large to be read."""
-    data = to_json(journal)
-    if len(data) > _LIMIT:
+    at = Destination.of(log_directory)
+    try:
+        data = _JOURNAL.dump(journal, at.join(names.COMMIT_JOURNAL))
+    except UsageError as error:
         count = len(journal.growing) + len(journal.new)
-        raise UsageError(f"{log_directory}: {count:,} partitions are too many for one commit; write some of them first")
-    Destination.of(log_directory).write(names.COMMIT_JOURNAL, data)
+        text = f"{log_directory}: {count:,} partitions are too many for one commit; write some of them first"
+        raise UsageError(text) from error
+    at.write(names.COMMIT_JOURNAL, data)
 
 
 def remove_journal(log_directory: Destination) -> None:
@@ -207,7 +199,7 @@ def remove_journal(log_directory: Destination) -> None:
 def load_journal(location: Location) -> Journal:
     """Raises :class:`UnreadableError` if there is none any more, and for one that we did not write: one with names that
     are not those of partitions' directories, for example. UsageError for that of a newer brokerless."""
-    return _load(location, Journal, newest=2)
+    return _JOURNAL.load(location)
 
 
 def last_batch(log_directory: Path | Destination, query: str) -> int | None:
@@ -217,22 +209,10 @@ def last_batch(log_directory: Path | Destination, query: str) -> int | None:
 
 def record_query(log_directory: Destination, query: tuple[str, int]) -> None:
     queries = {**_queries(log_directory), query[0]: query[1]}
-    log_directory.write(names.COMMITTED_QUERIES, to_json(_Queries(1, queries)))
+    path = log_directory.join(names.COMMITTED_QUERIES)
+    log_directory.write(names.COMMITTED_QUERIES, _QUERIES.dump(_Queries(1, queries), path))
 
 
 def _queries(log_directory: Destination) -> dict[str, int]:
-    if not log_directory.exists(names.COMMITTED_QUERIES):
-        return {}
-    return _load(log_directory.location / names.COMMITTED_QUERIES, _Queries, newest=1).queries
-
-
-def _load(location: Location, kind: type[ValueT], newest: int) -> ValueT:
-    try:
-        found = parse_json(read_own(location, _LIMIT))
-        version = from_members(found, _JournalVersion).version
-        if version > newest:
-            raise UsageError(f"{location}: a newer brokerless wrote this (version {version}); use that one")
-        return from_members(found, kind)
-    except WrongJsonError as error:
-        text = f"this is not what brokerless writes there ({error}); move the file away"
-        raise UnreadableError(location.path, text) from error
+    found = _QUERIES.find(log_directory.location / names.COMMITTED_QUERIES)
+    return {} if found is None else found.queries

@@ -13,18 +13,18 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Literal
 
-from brokerless.errors import BrokerlessError, UnreadableError, UsageError
+from brokerless.errors import BrokerlessError, UsageError
 from brokerless.log import names
 from brokerless.log.commit.commit import commit, recover_commit, refuse_existing
 from brokerless.log.commit.partition_writer import unfinished_name
 from brokerless.log.commit.types import StagedPartition
+from brokerless.log.own_file import OwnFile
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import is_only_holder
 from brokerless.log.storage.paths import full_path
 from brokerless.log.storage.write_errors import unwritable
-from brokerless.values import Int64, Value, WrongJsonError, from_json, to_json
+from brokerless.values import Int64, Value, WrongJsonError
 
-_LIMIT = 256 << 20
 Files = tuple[tuple[str, Int64], ...]
 
 
@@ -44,6 +44,9 @@ class _RunRecord(Value, frozen=True):
     version: Literal[1]
     run: str
     partitions: tuple[_RecordedPartition, ...]
+
+
+_RECORD = OwnFile(_RunRecord, "a record of a run of brokerless", "remove it", 256 << 20)
 
 
 def run_of(command: str, sources: Iterable[str]) -> str:
@@ -78,7 +81,7 @@ def record_run(directory: Destination, partitions: Sequence[StagedPartition], ru
     """Records the partitions that ``run`` is about to commit, until :func:`end_run`. Raises UnwritableError."""
     record = _RunRecord(1, run, tuple(_RecordedPartition(each.name, each.files) for each in partitions))
     with unwritable(directory):
-        directory.write(names.RUN_RECORD, to_json(record))
+        directory.write(names.RUN_RECORD, _RECORD.dump(record, directory.join(names.RUN_RECORD)))
 
 
 def end_run(directory: Destination) -> None:
@@ -120,12 +123,5 @@ def _remove(directory: Destination, name: str) -> None:
 
 def _load(directory: Destination, run: str) -> Mapping[str, Files]:
     """The partitions of a recorded run, and their files; none where there is no record, or one of another run."""
-    if not directory.exists(names.RUN_RECORD):
-        return {}
-    location = directory.location / names.RUN_RECORD
-    try:
-        record = from_json(location.read(_LIMIT), _RunRecord)
-    except WrongJsonError as error:
-        text = f"this is not a record of a run of brokerless, and is to be removed: {error}"
-        raise UnreadableError(location.path, text) from error
-    return {each.name: each.files for each in record.partitions} if record.run == run else {}
+    record = _RECORD.find(directory.location / names.RUN_RECORD)
+    return {} if record is None or record.run != run else {each.name: each.files for each in record.partitions}

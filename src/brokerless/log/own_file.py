@@ -1,0 +1,74 @@
+"""Files of ours on users' disks and in buckets: each is one document of JSON with a version, and is declared once.
+
+Whatever lies under such a name may be from anybody, cut off, or of a later version: it is read strictly, up to a bound,
+and no link is followed. It is replaced at once, so that a kill leaves the old one or the new one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, get_args
+
+from msgspec.structs import fields
+
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.log.storage import file_tree
+from brokerless.log.storage.location import Location
+from brokerless.log.storage.own_files import read_own
+from brokerless.values import ValueT, WrongJsonError, from_members, parse_json, to_json
+
+
+@dataclass(frozen=True)
+class OwnFile(Generic[ValueT]):
+    """A kind of file. ``kind``: the type of its content; a member of it is the version, a ``Literal`` of those that are
+    read. ``what``: what the file is, and ``advice``: what to do with one that is something else, both for messages.
+    ``limit``: bytes."""
+
+    kind: type[ValueT]
+    what: str
+    advice: str
+    limit: int = 16 << 20
+
+    def load(self, location: Location) -> ValueT:
+        """Return the content of a file. Raises as :meth:`parse`, and :class:`UnreadableError` where there is none."""
+        return self.parse(read_own(location, self.limit), location.path)
+
+    def find(self, location: Location) -> ValueT | None:
+        """Return the content of a file; None where there is none. Raises as :meth:`parse`."""
+        return self.load(location) if file_tree.exists(location) else None
+
+    def parse(self, data: bytes, path: str) -> ValueT:
+        """Return the content of what was read from ``path``.
+
+        Raises :class:`UnreadableError` for what is something else, and :class:`UsageError` for what a later version of
+        brokerless wrote."""
+        try:
+            found = parse_json(data)
+            self._refuse_newer(found, path)
+            return from_members(found, self.kind)
+        except WrongJsonError as error:
+            raise UnreadableError(path, f"this is not {self.what} ({error}); {self.advice}") from error
+
+    def dump(self, value: ValueT, path: str) -> bytes:
+        """Return a file's bytes. Raises :class:`UsageError` for more than would be read again."""
+        data = to_json(value)
+        if len(data) > self.limit:
+            raise UsageError(f"{path}: {len(data)} bytes are more than {self.what} may have ({self.limit})")
+        return data
+
+    def save(self, location: Location, value: ValueT) -> None:
+        """Write a file, in place of one that is there. Raises :class:`UnwritableError`, and as :meth:`dump`."""
+        file_tree.write(location, self.dump(value, location.path))
+
+    def _refuse_newer(self, found: Any, path: str) -> None:
+        name, newest = self._version
+        version = found.get(name) if isinstance(found, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        if isinstance(version, int) and version > newest:
+            raise UsageError(f"{path}: a newer brokerless wrote this (version {version}); use that one")
+
+    @cached_property
+    def _version(self) -> tuple[str, int]:
+        """The member that has the version, and the newest that is read."""
+        versions = ((each.encode_name, get_args(each.type)) for each in fields(self.kind))  # type: ignore[arg-type]
+        return next((name, max(known)) for name, known in versions if known and all(type(one) is int for one in known))

@@ -1,0 +1,78 @@
+"""A file of ours is read strictly, up to a bound, and replaced at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.log.own_file import OwnFile
+from brokerless.log.storage.location import Location
+from brokerless.values import Int64, Value
+
+
+class _Cups(Value, frozen=True):
+    kind: Literal["cups"]
+    cups_version: Literal[1, 2]
+    counts: dict[str, Int64]
+
+
+CUPS = OwnFile(_Cups, "a list of cups", "name another file", limit=100)
+
+
+def at(path: Path) -> Location:
+    return Location(str(path / "cups.json"))
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    assert CUPS.find(at(tmp_path)) is None
+    with pytest.raises(UnreadableError, match="there is no such file"):
+        CUPS.load(at(tmp_path))
+    for counts in ({"red": 3}, {}):
+        CUPS.save(at(tmp_path), _Cups("cups", 2, counts))
+        assert CUPS.find(at(tmp_path)) == CUPS.load(at(tmp_path)) == _Cups("cups", 2, counts)
+        assert [each.name for each in tmp_path.iterdir()] == ["cups.json"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        "7",
+        '{"kind": "cups", "cupsVersion": 0, "counts": {}}',
+        '{"kind": "cups", "cupsVersion": 2, "counts": {"a": -1}}',
+        '{"kind": "cups", "cupsVersion": 2, "counts": {}, "more": 1}',
+        '{"kind": "cups", "cupsVersion": 2, "cupsVersion": 1, "counts": {}}',
+    ],
+)
+def test_something_else_is_refused_with_what_to_do(tmp_path: Path, text: str) -> None:
+    at(tmp_path).local.write_text(text)
+    with pytest.raises(UnreadableError, match=r"cups.json: this is not a list of cups \(.*\); name another file"):
+        CUPS.load(at(tmp_path))
+    assert at(tmp_path).local.read_text() == text
+
+
+def test_what_a_later_version_wrote_says_so_whatever_else_is_in_it(tmp_path: Path) -> None:
+    at(tmp_path).local.write_text('{"cupsVersion": 3, "bowls": []}')
+    with pytest.raises(UsageError, match=r"a newer brokerless wrote this \(version 3\)"):
+        CUPS.find(at(tmp_path))
+
+
+def test_more_than_the_bound_is_neither_read_nor_written(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"more than a list of cups may have \(100\)"):
+        CUPS.save(at(tmp_path), _Cups("cups", 2, {"red" * 30: 1}))
+    assert not list(tmp_path.iterdir())
+    at(tmp_path).local.write_text(" " * 101)
+    with pytest.raises(UnreadableError, match="101 bytes are more than the 100"):
+        CUPS.load(at(tmp_path))
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text('{"kind": "cups", "cupsVersion": 2, "counts": {}}')
+    at(tmp_path).local.symlink_to("other.json")
+    with pytest.raises(UnreadableError, match="symbolic link"):
+        CUPS.find(at(tmp_path))

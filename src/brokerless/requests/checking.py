@@ -11,6 +11,7 @@ from brokerless.requests import shared
 from brokerless.requests.option_types import (
     AMOUNT,
     ANY_SIZE,
+    DIRECTORY,
     FLAG,
     MESSAGE_FORMATS,
     NAME_LIST,
@@ -38,7 +39,7 @@ class VerifyRequest:
     spark: Spark = given(shared.SPARK, default="none")
     budget: int | None = given(AMOUNT, "verify at most so many bytes in this run, as 50GB; needs --state", default=None)
     state: str | os.PathLike[str] | None = given(
-        PATH, "which segments were verified when, for --budget; not in a log directory", default=None
+        DIRECTORY, "for what was verified when, for --budget; not in a log directory", default=None
     )
 
 

@@ -12,6 +12,7 @@ from brokerless.requests import shared
 from brokerless.requests.option_types import (
     AMOUNT,
     CAUSES,
+    DIRECTORY,
     FLAG,
     HEADER,
     KEYS,
@@ -97,7 +98,7 @@ class ReplicasRequest:
         AMOUNT, "compare at most so many bytes in this run, as 50GB; needs --state", default=None
     )
     state: str | os.PathLike[str] | None = given(
-        PATH, "which replicas were compared when, for --budget; not in a log directory", default=None
+        DIRECTORY, "for what was compared when, for --budget; not in a log directory", default=None
     )
     allow: Collection[str] = given(ALLOW, default=())
     limit: int | None = given(LISTED, default=10)

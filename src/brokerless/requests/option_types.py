@@ -176,6 +176,7 @@ PRICE = replace(FLOAT, typed="price", metavar="PRICE")
 """What 10^9 bytes cost in a month."""
 TEXT = OptionType(_is_text, "a text", "str")
 PATH = OptionType(_is_path, "a path", "path", metavar="FILE")
+DIRECTORY = replace(PATH, metavar="DIRECTORY")
 URL = OptionType(_is_path_or_location, "a path", "path or URL", metavar="DIRECTORY")
 URL_OR_NONE = replace(URL, shown="path or URL, or None", is_optional=True)
 ONE_PATH = replace(URL, expected="a path; each of several is opened by itself")

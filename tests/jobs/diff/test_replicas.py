@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 from pathlib import Path
@@ -13,7 +12,9 @@ from tests.jobs.diff.planted import Batches, ModelBatch, ModelRecord, random_log
 
 import brokerless
 from brokerless import clock
-from brokerless.errors import UnreadableError, UsageError
+from brokerless.errors import UsageError
+from brokerless.jobs.ledger import Ledger
+from brokerless.log.storage.location import Location
 
 REPLICAS = Path(__file__).parents[3] / "demo" / "replicas"
 DISKS = [REPLICAS / f"broker-{number}" for number in (1, 2, 3)]
@@ -72,7 +73,7 @@ def test_runs_with_a_budget_take_turns(tmp_path: Path, monkeypatch: pytest.Monke
     copies = [tmp_path / name for name in ("one", "two")]
     for each in copies:
         shutil.copytree("demo/data", each)
-    state = tmp_path / "state.json"
+    state = tmp_path / "state"
 
     def compared() -> list[str]:
         return [each.name for each in brokerless.diff_replicas(copies, budget=1, state=state).partitions]
@@ -90,17 +91,19 @@ def test_runs_with_a_budget_take_turns(tmp_path: Path, monkeypatch: pytest.Monke
     everything = brokerless.diff_replicas(copies, budget=1 << 40, state=state)
     assert [each.name for each in everything.partitions if not each.is_same] == [f"{copies[1]}/orders-2"]
     assert [compared() for _ in range(2)] == [[f"{copies[1]}/orders-2"]] * 2, "what differs is compared in each run"
-    assert not json.loads(state.read_text())["partitions"]["orders-2"]["isSame"]
+    ledger = Ledger(Location(str(state)))
+    ledger.load()
+    assert ledger.entries["replicas", "orders-2"].version == "different"
 
 
 def test_what_is_no_state_or_has_no_replicas_is_refused(tmp_path: Path, run: Run) -> None:  # noqa: F811
     with pytest.raises(UsageError, match="no partition has two replicas here"):
         brokerless.diff_replicas(DISKS[:1])
-    with pytest.raises(UsageError, match="a budget needs a file for the state"):
+    with pytest.raises(UsageError, match="a budget needs a directory for the state"):
         brokerless.diff_replicas(DISKS, budget=5)
-    (tmp_path / "state.json").write_text("{}")
-    with pytest.raises(UnreadableError, match="this is no state of diff --replicas"):
-        brokerless.diff_replicas(DISKS, budget=5, state=tmp_path / "state.json")
+    (tmp_path / "state").write_text("{}")
+    with pytest.raises(UsageError, match="this is a file, and the state is a directory"):
+        brokerless.diff_replicas(DISKS, budget=5, state=tmp_path / "state")
     for options in (("--replicas", *DISKS, "--only", "groups"), ("demo/data",), ("a", "b", "--budget", "3")):
         result = run("diff", *options)
         assert (result.exit_code, result.out) == (2, b"")
@@ -113,7 +116,7 @@ def test_the_command_names_replicas_and_what_was_left_out(run: Run, tmp_path: Pa
     copies = ["demo/data", tmp_path / "copy"]
     shutil.copytree("demo/data", tmp_path / "copy")
     shutil.rmtree(tmp_path / "copy" / "users-0")
-    result = run("diff", "--replicas", *copies, "-t", "*", "--budget", "1kB", "--state", tmp_path / "state.json")
+    result = run("diff", "--replicas", *copies, "-t", "*", "--budget", "1kB", "--state", tmp_path / "state")
     assert result.exit_code == 0
     assert "1 partition with one replica on these disks: nothing to compare" in result.err
     assert "5 partitions left for the next runs by --budget" in result.err

@@ -25,7 +25,7 @@ import brokerless
 from brokerless.errors import UnwritableError, UsageError
 from brokerless.findings import Finding
 from brokerless.jobs.pipeline.job import PipelineRun
-from brokerless.jobs.pipeline.ledger import PRIVATE
+from brokerless.jobs.pipeline.recording import PRIVATE
 from brokerless.log.storage import file_tree
 from brokerless.log.storage.location import Location
 from brokerless.table_formats.catalog import TableFormat

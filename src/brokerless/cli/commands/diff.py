@@ -75,7 +75,7 @@ EXAMPLES = """\
   brokerless diff /mnt/old-1 /mnt/new --left /mnt/old-2 /mnt/old-3 -t orders
   brokerless diff /var/lib/kafka converted --quick --json | jq 'select(.isSame | not)'
   brokerless diff broker-1/orders-0 broker-2/orders-0 --allow lagging --show-keys
-  brokerless diff --replicas /mnt/broker-1 /mnt/broker-2 /mnt/broker-3 --budget 50GB --state scrub.json
+  brokerless diff --replicas /mnt/broker-1 /mnt/broker-2 /mnt/broker-3 --budget 50GB --state scrub
 """
 LISTED = 10
 

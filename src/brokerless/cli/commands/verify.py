@@ -31,10 +31,10 @@ For a job that runs each night: --metrics also writes what was found to a file t
 textfile collector). The file is replaced at the end of the run.
 
 On a disk that is too large for one night, --budget 50GB verifies so much in a run, what was verified longest ago first,
-and --state names the file that keeps which segments were. A segment with errors is verified in every run. The file is
-outside of the log directory; it is replaced during the run and at its end, so that a run that was killed is gone on
-with. Of two runs at once with one such file, the second is refused. With --json, the last line says how far all runs
-together have come.
+and --state names a directory that keeps which segments were, as Parquet files. A segment with errors is verified in
+every run. The directory is not in a log directory, and may be in a bucket; what was done is added during the run, so
+that a run that was killed is gone on with. Several runs may have one; that of a pipeline's tables
+(_brokerless-pipeline/state) serves both. With --json, the last line says how far all runs together have come.
 
 The exit code is 0 if there is no error, 1 if there is one, and 2 for a path that cannot be opened.
 """
@@ -42,7 +42,7 @@ EXAMPLES = """\
   brokerless verify /var/lib/kafka && echo intact
   brokerless verify -q --min-severity warning /var/lib/kafka
   brokerless verify --json /var/lib/kafka | jq 'select(.severity == "error")'
-  brokerless verify -q /var/lib/kafka --budget 50GB --state /var/lib/brokerless/verify.json
+  brokerless verify -q /var/lib/kafka --budget 50GB --state /var/lib/brokerless/verify
   brokerless verify -q /var/lib/kafka --metrics /var/lib/node_exporter/brokerless.prom
 """
 

@@ -9,56 +9,47 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
 from brokerless import clock
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.jobs.diff.pairs import Name, Pair, pair_of, ranked
 from brokerless.jobs.diff.partition_diff import PartitionDiff
-from brokerless.jobs.verify.turn import StateFile, begin_state
+from brokerless.jobs.ledger import Checked, Ledger, run_id_of
+from brokerless.jobs.turns import choose, open_ledger
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.paths import full_path
 from brokerless.text import count_of
-from brokerless.values import Int64, Value
 
-
-class _ComparedPartition(Value, frozen=True):
-    """When a partition was compared, in ms since the epoch, and whether all replicas were the same."""
-
-    compared: Int64
-    is_same: bool
-
-
-class _DiffState(Value, frozen=True):
-    diff_state: Literal[1]
-    partitions: dict[str, _ComparedPartition]
+_KIND = "replicas"
+_SAME, _DIFFERENT = "same", "different"
+"""What the ledger has of replicas."""
 
 
 @dataclass(slots=True)
 class Scrub:
     """The comparison of replicas by one run. ``pairs``: the leading replica of each chosen partition (left) with each
     of the others. ``single``: partitions of which there is one replica; ``left_out``: those for later runs.
-    ``file`` and ``state``: when each partition was compared, for a run with a budget."""
+    ``ledger``: when each partition was compared, for a run with a budget."""
 
     pairs: list[Pair]
     single: int
     left_out: int = 0
-    file: StateFile | None = None
-    state: dict[str, _ComparedPartition] = field(default_factory=dict[str, _ComparedPartition])
+    ledger: Ledger | None = None
 
     def add(self, found: Sequence[PartitionDiff]) -> None:
-        """Record what was compared, and let other runs have the state. Raises :class:`UnwritableError`."""
-        if self.file is None:
+        """Record what was compared. Raises :class:`UnwritableError`."""
+        if self.ledger is None:
             return
         same = Counter((each.topic or "", each.partition or 0) for each in found if each.is_same)
         expected = Counter((each.topic or "", each.partition or 0) for each in self.pairs)
         now = clock.now()
         for name, count in expected.items():
-            self.state[names.partition_directory(*name)] = _ComparedPartition(now, same[name] == count)
-        self.file.end(_DiffState(1, dict(sorted(self.state.items()))))
+            version = _SAME if same[name] == count else _DIFFERENT
+            self.ledger.add(Checked(_KIND, names.partition_directory(*name), version, now, run_id_of(now), *name))
+        self.ledger.consolidate((), ())
 
     def lines(self) -> list[str]:
         """Return what was not compared, a sentence each."""
@@ -74,8 +65,7 @@ def begin_scrub(partitions: Sequence[PartitionPath], budget: int | None, path: s
     """Choose what a run compares: all, or with a budget at most so many bytes, and one partition at least: first those
     that differed, then those that were never compared, then those that were compared longest ago.
 
-    Raises :class:`UsageError` where no partition has two replicas, also while another run has the state,
-    :class:`UnreadableError` for a state that is none, and :class:`UnwritableError`.
+    Raises :class:`UsageError` where no partition has two replicas, and as :func:`brokerless.jobs.turns.open_ledger`.
     """
     replicas: dict[Name, list[PartitionPath]] = {}
     paths = [full_path(each.path) for each in partitions]
@@ -88,30 +78,22 @@ def begin_scrub(partitions: Sequence[PartitionPath], budget: int | None, path: s
     if not several:
         raise UsageError("no partition has two replicas here; give the disks of several brokers of one cluster")
     scrub = Scrub([], len(replicas) - len(several))
-    scrub.file = begin_state(partitions, budget, path, of="diff --replicas")
-    if scrub.file is not None:
-        scrub.state = scrub.file.load(_DiffState, _DiffState(1, {})).partitions
-        chosen = _choose(several, scrub.state, budget or 0)
+    scrub.ledger = open_ledger(partitions, budget, path)
+    if scrub.ledger is not None:
+        chosen = _choose(several, scrub.ledger, budget or 0)
         scrub.left_out = len(several) - len(chosen)
         several = chosen
     scrub.pairs = [each for name, own in several.items() for each in _pairs(name, own)]
     return scrub
 
 
-def _choose(
-    replicas: dict[Name, list[PartitionPath]], state: dict[str, _ComparedPartition], budget: int
-) -> dict[Name, list[PartitionPath]]:
+def _choose(replicas: dict[Name, list[PartitionPath]], ledger: Ledger, budget: int) -> dict[Name, list[PartitionPath]]:
     def order(name: Name) -> tuple[int, int]:
-        known = state.get(names.partition_directory(*name))
-        return (1, 0) if known is None else (2 if known.is_same else 0, known.compared)
+        known = ledger.entries.get((_KIND, names.partition_directory(*name)))
+        return (1, 0) if known is None else (2 if known.version == _SAME else 0, known.verified)
 
-    chosen: list[Name] = []
-    for name in sorted(replicas, key=order):
-        budget -= sum(each.size for each in replicas[name])
-        if chosen and budget < 0:
-            break
-        chosen.append(name)
-    return {name: replicas[name] for name in sorted(chosen)}
+    sizes = {name: sum(each.size for each in own) for name, own in replicas.items()}
+    return {name: replicas[name] for name in sorted(choose(sizes, budget, order))}
 
 
 def _pairs(name: Name, replicas: Sequence[PartitionPath]) -> list[Pair]:

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
+from brokerless import clock
 from brokerless.clusters.missing_partitions import partition_missing
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
-from brokerless.jobs.pipeline.ledger import Checked, DamagedRange, Ledger, path_of, version_of
+from brokerless.jobs.ledger import Checked, DamagedRange, Ledger, path_of
 from brokerless.jobs.pipeline.settings import Settings
 from brokerless.jobs.pipeline.sources import Copies, is_selected
 from brokerless.jobs.recovered.damaged_regions import Placed, Region, bounded_regions
 from brokerless.jobs.recovered.intact_batches import find_intact_batches
 from brokerless.jobs.run.job import run
 from brokerless.jobs.run.types import Place
-from brokerless.jobs.verify.job import VerifyRestTask, VerifyTask, verify_rest_task, verify_segment_task
+from brokerless.jobs.verify.job import (
+    VerifyRestTask,
+    VerifyTask,
+    VerifyTaskResult,
+    checked_segment,
+    verify_rest_task,
+    verify_segment_task,
+)
 from brokerless.jobs.verify.partition import check_directory, verify_rest
 from brokerless.log import names
-from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths
 from brokerless.log.offset_gaps import missing_offsets
 from brokerless.log.offsets_once.findings import not_above
 from brokerless.log.storage import paths
@@ -36,46 +44,51 @@ _NONE = -1
 _TO_THE_END = 1 << 62
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentCheck:
-    """What a task found in a segment."""
-
-    findings: tuple[Finding, ...]
-    ranges: tuple[DamagedRange, ...]
-    first_offset: int | None
-    last_offset: int | None
-    has_transactions: bool
-
-
 def plan_checks(partitions: Iterable[PartitionPath], ledger: Ledger, settings: Settings) -> list[VerifyTask]:
     """A task for each segment that was not verified in the state that it has now."""
     return [
         VerifyTask(each, segment, settings.max_batch_bytes)
         for each in partitions
         for segment in each.segments
-        if ledger.is_new(segment)
+        if _is_new(segment, ledger)
     ]
 
 
-def check(tasks: Sequence[VerifyTask], ledger: Ledger, run_id: str, place: Place, done: Done = ignore) -> list[Checked]:
-    """Does the tasks, and records in the ledger what they found, every few seconds. Returns what is new, by
-    partition."""
+def _is_new(segment: SegmentPaths, ledger: Ledger) -> bool:
+    """Return whether a segment was not verified in its state, or nobody looked for damaged ranges in it."""
+    known = ledger.verified(segment)
+    return known is None or not known.has_ranges
+
+
+def check(
+    partitions: Iterable[PartitionPath],
+    tasks: Sequence[VerifyTask],
+    ledger: Ledger,
+    run_id: str,
+    *,
+    place: Place,
+    done: Done = ignore,
+) -> list[Checked]:
+    """Does the tasks, and records in the ledger what they found, every few seconds; then the same for what concerns a
+    partition as a whole, of those with a task, or of which that is not known. Returns what is new, by partition."""
     added: list[Checked] = []
 
     def add(checked: Checked) -> None:
         before = ledger.entries.get(checked.key)
-        known = () if before is None else before.findings
+        known = ((), ()) if before is None or not before.has_ranges else (before.findings, before.ranges)
         ledger.add(checked)
-        added.append(_without(checked, known, () if before is None else before.ranges))
+        added.append(_without(checked, *known))
 
     saved = monotonic()
     with closing(run(check_segment, tasks, spark=place, done=done, name="brokerless pipeline: verify")) as results:
         for index, value in results:
-            add(_of_segment(tasks[index], value, run_id))
+            verified, ranges = value
+            add(replace(checked_segment(tasks[index], verified, run_id), ranges=ranges))
             if monotonic() - saved > _SAVE_S:
                 ledger.flush()
                 saved = monotonic()
-    changed = {task.partition.path: task.partition for task in tasks}
+    changed = {each.path: each for each in partitions if each.segments and ledger.get("partition", each.path) is None}
+    changed |= {task.partition.path: task.partition for task in tasks}
     late: list[VerifyRestTask] = []
     for partition in changed.values():
         if _has_transactions(partition, ledger):
@@ -89,7 +102,7 @@ def check(tasks: Sequence[VerifyTask], ledger: Ledger, run_id: str, place: Place
     return sorted(added, key=lambda each: (each.topic or "", each.partition or 0, each.path))
 
 
-def check_segment(task: VerifyTask, done: Done) -> SegmentCheck:
+def check_segment(task: VerifyTask, done: Done) -> tuple[VerifyTaskResult, tuple[DamagedRange, ...]]:
     """Verifies a segment, and if something is wrong, finds the ranges that are in no intact batch."""
     verified = verify_segment_task(task, done)
     findings = verified.findings
@@ -101,8 +114,7 @@ def check_segment(task: VerifyTask, done: Done) -> SegmentCheck:
     if verified.unreadable is None and any(each.severity != "info" for each in findings):
         ranges = find_damaged_ranges(task)
     ranges += [_missing(each) for each in findings if each.kind == Kind.MISSING_SEGMENT]
-    first, last = verified.first_offset, verified.last_offset
-    return SegmentCheck(findings, tuple(ranges), first, last_offset=last, has_transactions=verified.has_transactions)
+    return replace(verified, findings=findings), tuple(ranges)
 
 
 def find_damaged_ranges(task: VerifyTask) -> list[DamagedRange]:
@@ -232,31 +244,22 @@ def _is_being_written(task: VerifyTask) -> bool:
     return is_last and not paths.is_remote(path) and is_locked(Path(paths.local(path)).resolve().parent)
 
 
-def _of_segment(task: VerifyTask, value: SegmentCheck, run_id: str) -> Checked:
-    return Checked(
-        "segment",
-        path_of(task.segment.log.path),
-        version_of(task.segment),
-        runId=run_id,
-        topic=task.partition.topic,
-        partition=task.partition.partition,
-        firstOffset=value.first_offset,
-        lastOffset=value.last_offset,
-        hasTransactions=value.has_transactions,
-        findings=value.findings,
-        ranges=value.ranges,
-    )
-
-
 def _of_partition(partition: PartitionPath, rest: Iterable[Finding], ledger: Ledger, run_id: str) -> Checked:
     """Return what concerns a partition as a whole: names, first segments, markers, checkpoints, and overlapping
     segments."""
     findings = [*check_directory(partition), *_overlaps(partition, ledger), *rest]
     ranges = [_missing(each) for each in findings if each.kind == Kind.MISSING_SEGMENT]
     return Checked(
-        "partition", path_of(partition.path), "", runId=run_id, topic=partition.topic, partition=partition.partition,
-        findings=tuple(findings), ranges=tuple(ranges),
-    )  # fmt: skip
+        "partition",
+        path_of(partition.path),
+        "",
+        verified=clock.now(),
+        runId=run_id,
+        topic=partition.topic,
+        partition=partition.partition,
+        findings=tuple(findings),
+        ranges=tuple(ranges),
+    )
 
 
 def _overlaps(partition: PartitionPath, ledger: Ledger) -> Iterable[Finding]:

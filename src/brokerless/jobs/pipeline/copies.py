@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from brokerless.errors import UnreadableError
-from brokerless.jobs.pipeline.ledger import Ledger
+from brokerless.jobs.ledger import Ledger
+from brokerless.jobs.pipeline.recording import was_tried
 from brokerless.log import seek
 from brokerless.log.directory import PartitionPath
 from brokerless.table_formats.export_state import Exported
@@ -32,7 +33,7 @@ def next_copy(
             default=None,
         )
     is_short = not tried and all(end < following for end in ends.values())
-    left = [each for each in left if exported is None or not ledger.was_tried(each, exported)]
+    left = [each for each in left if exported is None or not was_tried(ledger, each, exported)]
     new = [each for each in left if ends[each.path] > following]
     joined = [each for each in new if (each.start_offset or 0) <= following]
     if joined:
@@ -51,8 +52,8 @@ def end_offset(partition: PartitionPath, ledger: Ledger) -> int:
     """The offset after the last intact batch, as the ledger has it; by the files where it was not verified."""
     ends = [segment.base_offset for segment in partition.segments[-1:]]
     for segment in partition.segments:
-        known = ledger.get("segment", segment.log.path)
-        if known is None or ledger.is_new(segment):
+        known = ledger.verified(segment)
+        if known is None:
             with suppress(UnreadableError):  # which the check or the export of that segment reports
                 ends += [seek.end_offset(partition) or 0]
             return max(ends)

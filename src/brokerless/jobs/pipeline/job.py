@@ -14,17 +14,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
-from uuid import uuid4
 
 from brokerless.clock import now
 from brokerless.findings import Finding, Kind
 from brokerless.jobs.export.job import ExportedPartition, export, plan
 from brokerless.jobs.export.reading import NOT_PASSED
 from brokerless.jobs.export.refusals import topic_refused
+from brokerless.jobs.ledger import Checked, DamagedRange, path_of, run_id_of
 from brokerless.jobs.pipeline import tables
 from brokerless.jobs.pipeline.checks import check, gone_partitions, is_left_out, not_exported, plan_checks
 from brokerless.jobs.pipeline.copies import end_offset, next_copy
-from brokerless.jobs.pipeline.ledger import PRIVATE, Checked, DamagedRange, Ledger, path_of
+from brokerless.jobs.pipeline.recording import PRIVATE, Recording, add_tried
 from brokerless.jobs.pipeline.settings import Settings
 from brokerless.jobs.pipeline.sources import Copies, find_log_directories, select_copies
 from brokerless.jobs.run.job import started
@@ -166,9 +166,9 @@ class _RunningPipeline:
     def __init__(self, settings: Settings, report: Report, phase: Phase, say: Say) -> None:
         self._settings, self._report, self._phase, self._say = settings, report, phase, say
         started_ms = now()
-        stamp = datetime.fromtimestamp(started_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S")
-        self._result = PipelineRun(f"{stamp}.{started_ms % 1000:03d}Z-{uuid4().hex[:8]}", started_ms)
-        self._ledger = Ledger(settings.root)
+        self._result = PipelineRun(run_id_of(started_ms), started_ms)
+        self._recording = Recording(settings.root)
+        self._ledger = self._recording.ledger
         self._firsts: dict[str, PartitionPath] = {}
         """Of each topic the partition that findings of the whole topic are listed with."""
 
@@ -179,7 +179,7 @@ class _RunningPipeline:
             self._ledger.load()
             copies = select_copies(directories, settings, self._ledger.topics, self._say)
             result.log_directories, result.partitions = len(directories), len(copies)
-            result.interrupted = self._ledger.interrupted(settings.form)
+            result.interrupted = self._recording.interrupted(settings.form)
             partitions = [each for own in copies.values() for each in own]
             self._firsts = {each.topic or "": each for each in reversed(partitions)}
             checks = plan_checks(partitions, self._ledger, settings) if settings.verify else []
@@ -187,9 +187,10 @@ class _RunningPipeline:
             copies_left = {name: own for name, own in copies.items() if own[0].topic not in result.refused}
             wave = self._wave(copies_left, exported, {})
         with self._started(spark, [*checks, *wave.values()]) as place:
-            self._ledger.begin(result.id, settings.form)
+            self._recording.begin(result.id, settings.form)
             with self._stage("verify"), self._phase("verifying", sum(each.size for each in checks)) as done:
-                found = check(checks, self._ledger, result.id, place, done)
+                judged = partitions if settings.verify else ()
+                found = check(judged, checks, self._ledger, result.id, place=place, done=done)
                 result.segments_verified, result.bytes_verified = len(checks), sum(each.size for each in checks)
                 for each in found:
                     self._found(each)
@@ -207,7 +208,7 @@ class _RunningPipeline:
         with self._stage("maintain"):
             self._ledger.flush()
             is_table_changed = bool(result.exported) and self._ledger.has_ranges
-            with self._ledger.recording():
+            with self._recording.recording():
                 is_due = self._ledger.is_changed or result.interrupted or is_table_changed
                 if is_due or (result.is_new and not tables.has_findings(settings)):
                     tables.save_findings(settings, self._ledger)
@@ -215,15 +216,15 @@ class _RunningPipeline:
                 tables.maintain(settings, {each.topic for each in result.exported}, self._say)
             listed = [segment.log.path for each in partitions for segment in each.segments]
             self._ledger.consolidate([each.path for each in directories], listed)
-        with self._stage("report"), self._ledger.recording():
+        with self._stage("report"), self._recording.recording():
             self._write_page(directories)
         if result.is_new or not is_following:
-            with self._ledger.recording():
+            with self._recording.recording():
                 tables.add_run(settings, result.row())
-        self._ledger.end(settings.form)
-        if self._ledger.failure is not None:
-            result.findings.append(self._ledger.failure)
-            self._report(self._ledger.failure)
+        self._recording.end(settings.form)
+        if self._recording.failure is not None:
+            result.findings.append(self._recording.failure)
+            self._report(self._recording.failure)
         return result
 
     @contextmanager
@@ -288,7 +289,7 @@ class _RunningPipeline:
         for name in tried.keys() & exported.keys():
             for each in copies[name]:
                 if each.path in tried[name] - unread and each.topic not in self._result.refused:
-                    self._ledger.add_tried(each, exported[name], self._result.id)
+                    add_tried(self._ledger, each, exported[name], self._result.id)
 
     def _is_reached(self, copies: tuple[PartitionPath, ...], exported: Exported | None) -> bool:
         """Return whether any copy goes as far as the table, so that others may be older."""
@@ -353,6 +354,7 @@ class _RunningPipeline:
             "export",
             path_of(partition.path),
             "",
+            verified=now(),
             runId=self._result.id,
             topic=partition.topic,
             partition=partition.partition,

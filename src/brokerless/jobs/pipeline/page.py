@@ -8,7 +8,8 @@ from brokerless import clock
 from brokerless.arrow import table_of
 from brokerless.findings import harm_of
 from brokerless.jobs.audit.advice import advice_for
-from brokerless.jobs.pipeline.ledger import PRIVATE, Ledger, path_of
+from brokerless.jobs.ledger import Ledger, path_of
+from brokerless.jobs.pipeline.recording import PRIVATE
 from brokerless.jobs.pipeline.settings import Settings
 from brokerless.jobs.report.figures import Figures, read_figures
 from brokerless.jobs.report.job import lag_table

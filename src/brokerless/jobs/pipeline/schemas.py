@@ -4,33 +4,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from brokerless.jobs.ledger import FINDING, PLACE, RANGE
+
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
-_PLACE = [pa.field("topic", pa.string()), pa.field("partition", pa.int32())]
-_FINDING = [
-    pa.field("severity", pa.string(), nullable=False),
-    pa.field("kind", pa.string(), nullable=False),
-    pa.field("file", pa.string(), nullable=False),
-    pa.field("position", pa.int64()),
-    pa.field("offset", pa.int64()),
-    pa.field("message", pa.string(), nullable=False),
-    pa.field("expected", pa.string()),
-    pa.field("found", pa.string()),
-]
-_RANGE = [
-    pa.field("file", pa.string(), nullable=False),
-    pa.field("position", pa.int64()),
-    pa.field("sizeInBytes", pa.int64(), nullable=False),
-    pa.field("firstOffset", pa.int64()),
-    pa.field("lastOffset", pa.int64()),
-    pa.field("kind", pa.string(), nullable=False),
-    pa.field("message", pa.string(), nullable=False),
-]
-FINDINGS = pa.schema([pa.field("runId", pa.string(), nullable=False), *_PLACE, *_FINDING])
+FINDINGS = pa.schema([pa.field("runId", pa.string(), nullable=False), *PLACE, *FINDING])
 """What was found in logs, once each; ``runId`` is the run that found it first."""
-DAMAGED = pa.schema(
-    [pa.field("runId", pa.string(), nullable=False), *_PLACE, *_RANGE, pa.field("isInTable", pa.bool_())]
-)
+DAMAGED = pa.schema([pa.field("runId", pa.string(), nullable=False), *PLACE, *RANGE, pa.field("isInTable", pa.bool_())])
 """Ranges that readers do not get: ``sizeInBytes`` bytes of a file from ``position`` on that are in no intact batch, and
 the offsets that were there as the intact batches around them show (both null: none is missing; ``lastOffset`` null:
 nothing shows where they ended). Of the kind ``not-exported`` are offsets of segments that were not verified.
@@ -61,18 +41,3 @@ RUNS = pa.schema(
 )
 """A row for each run that came to its end. ``errors``, ``warnings`` and ``damagedRanges``: found by this run for the
 first time. ``interrupted``: the run before it, if that was killed."""
-CHECKED = pa.schema(
-    [
-        pa.field("kind", pa.string(), nullable=False),
-        pa.field("path", pa.string(), nullable=False),
-        pa.field("version", pa.string(), nullable=False),
-        pa.field("runId", pa.string(), nullable=False),
-        *_PLACE,
-        pa.field("firstOffset", pa.int64()),
-        pa.field("lastOffset", pa.int64()),
-        pa.field("hasTransactions", pa.bool_(), nullable=False),
-        pa.field("findings", pa.list_(pa.struct(_FINDING)), nullable=False),
-        pa.field("ranges", pa.list_(pa.struct(_RANGE)), nullable=False),
-    ]
-)
-"""What the state has of each segment and partition that was verified (:mod:`brokerless.jobs.pipeline.ledger`)."""

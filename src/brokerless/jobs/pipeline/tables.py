@@ -17,8 +17,9 @@ from brokerless.jobs.export.job import Export
 from brokerless.jobs.export.plan import check_options
 from brokerless.jobs.export.refusals import for_topic
 from brokerless.jobs.export.tables import same_table
-from brokerless.jobs.pipeline.ledger import PRIVATE, DamagedRange, Ledger
+from brokerless.jobs.ledger import DamagedRange, Ledger
 from brokerless.jobs.pipeline.maintenance import maintain_delta, maintain_iceberg
+from brokerless.jobs.pipeline.recording import PRIVATE
 from brokerless.jobs.pipeline.schemas import DAMAGED, FINDINGS, RUNS
 from brokerless.jobs.pipeline.settings import Settings
 from brokerless.log.directory import PartitionPath

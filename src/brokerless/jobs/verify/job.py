@@ -12,10 +12,12 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from brokerless import clock
 from brokerless.clusters.epoch_checks import LeaderEpochCheck
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.jobs.ledger import Checked, path_of, version_of
 from brokerless.jobs.run.job import in_order, run, started
 from brokerless.jobs.run.types import NONE, Spark
 from brokerless.jobs.segment_checks import SegmentScan
@@ -164,6 +166,24 @@ def verify_segment_task(task: VerifyTask, done: Done) -> VerifyTaskResult:
     )
 
 
+def checked_segment(task: VerifyTask, value: VerifyTaskResult, run_id: str, *, has_ranges: bool = True) -> Checked:
+    """Return what a ledger has of a segment that was verified now."""
+    return Checked(
+        "segment",
+        path_of(task.segment.log.path),
+        version_of(task.segment),
+        verified=clock.now(),
+        runId=run_id,
+        topic=task.partition.topic,
+        partition=task.partition.partition,
+        firstOffset=value.first_offset,
+        lastOffset=value.last_offset,
+        hasTransactions=value.has_transactions,
+        findings=value.findings,
+        has_ranges=has_ranges,
+    )
+
+
 def verify_rest_task(task: VerifyRestTask, done: Done) -> list[Finding]:
     """Findings of a partition's transaction markers and metadata files."""
     return list(verify_rest(task.partition, True))
@@ -205,5 +225,6 @@ def _findings(read: Iterable[_Read], turn: Turn | None) -> Generator[Finding | U
             yield from verify_segment(task.partition, task.segment, seen, task.max_batch_bytes)
             last = seen.last_offset
         if turn is not None and value.unreadable is None:
-            turn.add(task.segment, found)
+            has_ranges = all(each.severity == "info" for each in found)
+            turn.add(checked_segment(task, value, turn.run_id, has_ranges=has_ranges), task.segment.size)
     return taken

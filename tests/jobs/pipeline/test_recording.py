@@ -1,4 +1,4 @@
-"""What was verified is known to later runs, also if the one that verified it was killed."""
+"""A pipeline goes on where it was killed, in the format of its tables, and with what others verified."""
 
 from __future__ import annotations
 
@@ -7,40 +7,17 @@ from pathlib import Path
 import pytest
 from tests.jobs.pipeline.works import PRIVATE, own_table, pipeline, segments
 
+import brokerless
 from brokerless.errors import UnreadableError, UsageError
-from brokerless.findings import Finding
-from brokerless.jobs.pipeline.ledger import Checked, DamagedRange, Ledger
+from brokerless.jobs.ledger import Ledger
+from brokerless.jobs.pipeline.recording import Recording
 from brokerless.log.storage.location import Location
 
 
-def entry(path: str, version: str = "1/2/3", run: str = "r1", kind: str = "segment") -> Checked:
-    finding = Finding("error", "checksum-mismatch", path, position=5, offset=7, message="a text", found="0x1")
-    return Checked(
-        kind, path, version, run, "t", 0, 1, 9, True, (finding,), (DamagedRange(path, 5, 10, 7, None, "k", "m"),)
-    )
-
-
 def loaded(to: Path) -> Ledger:
-    ledger = Ledger(Location(str(to)))
+    ledger = Ledger(Location(str(to)) / PRIVATE / "state")
     ledger.load()
     return ledger
-
-
-def test_entries_come_back_as_they_were_and_the_newest_holds(tmp_path: Path) -> None:
-    ledger = loaded(tmp_path)
-    ledger.add(entry("/a"))
-    ledger.flush()
-    ledger.add(entry("/a", "4/5/6", "r2"))
-    ledger.add(entry("/b", kind="partition"))
-    ledger.flush()
-    ledger.add(entry("/c"))  # lost, as it was never made durable
-    again = loaded(tmp_path)
-    assert again.entries == {
-        ("segment", "/a"): entry("/a", "4/5/6", "r2"), ("partition", "/b"): entry("/b", kind="partition")
-    }  # fmt: skip
-    again.consolidate(["/"], ["/a"])
-    assert len(list((tmp_path / PRIVATE / "state").glob("*.parquet"))) == 1
-    assert loaded(tmp_path).entries == again.entries
 
 
 def test_what_was_found_in_segments_that_are_gone_stays(tmp_path: Path) -> None:
@@ -61,7 +38,7 @@ def test_a_state_that_says_nothing_is_an_error_that_says_what_to_do(tmp_path: Pa
     pipeline(tmp_path / "logs", tmp_path / "to")
     (state,) = (tmp_path / "to" / PRIVATE / "state").glob("*.parquet")
     state.write_bytes(data)
-    with pytest.raises(UnreadableError, match="remove it, and the pipeline verifies that again"):
+    with pytest.raises(UnreadableError, match="remove it, and that is verified again"):
         pipeline(tmp_path / "logs", tmp_path / "to")
     state.unlink()
     run = pipeline(tmp_path / "logs", tmp_path / "to")
@@ -73,19 +50,19 @@ def test_a_record_of_a_run_that_says_nothing_is_an_error(tmp_path: Path, data: b
     segments(tmp_path / "logs" / "t-0", range(0, 30))
     pipeline(tmp_path / "logs", tmp_path / "to")
     (tmp_path / "to" / PRIVATE / "state" / "run.json").write_bytes(data)
-    with pytest.raises(UnreadableError, match="does not say which format"):
+    with pytest.raises(UnreadableError, match="not the record of a pipeline's runs"):
         pipeline(tmp_path / "logs", tmp_path / "to")
 
 
 def test_tables_stay_in_their_format(tmp_path: Path) -> None:
-    ledger = loaded(tmp_path)
-    assert ledger.interrupted("iceberg") is None
-    ledger.begin("r1", "iceberg")
-    assert ledger.interrupted("iceberg") == "r1"  # which did not end
-    ledger.end("iceberg")
-    assert ledger.interrupted("iceberg") is None
+    recording = Recording(Location(str(tmp_path)))
+    assert recording.interrupted("iceberg") is None
+    recording.begin("r1", "iceberg")
+    assert recording.interrupted("iceberg") == "r1"  # which did not end
+    recording.end("iceberg")
+    assert recording.interrupted("iceberg") is None
     with pytest.raises(UsageError, match="the tables here are iceberg, not parquet"):
-        ledger.interrupted("parquet")
+        recording.interrupted("parquet")
 
 
 def test_links_under_its_names_are_refused(tmp_path: Path) -> None:
@@ -97,3 +74,19 @@ def test_links_under_its_names_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="symbolic link"):
         pipeline(tmp_path / "logs", tmp_path / "to")
     assert not list((tmp_path / "victim").iterdir())
+
+
+def test_what_verify_found_intact_is_not_verified_again_and_the_reverse(tmp_path: Path) -> None:
+    logs, to = tmp_path / "logs", tmp_path / "to"
+    segments(logs / "t-0", range(0, 30), range(30, 50), range(50, 90), wrong=(40,))
+    state = to / PRIVATE / "state"
+    state.mkdir(parents=True)
+    found = list(brokerless.open(logs).verify(budget=1 << 40, state=state))
+    assert any(each.severity == "error" for each in found)
+    run = pipeline(logs, to)
+    assert run.segments_verified == 1, "the damaged one, as its ranges were not looked for"
+    assert [each.firstOffset for each in run.ranges] == [40]
+    assert {each.kind for each in run.findings} == {each.kind for each in found}
+    again = brokerless.open(logs).verify(budget=1, state=state)
+    assert {each.kind for each in again} == {each.kind for each in found}, "the damaged one, in each run"
+    assert pipeline(logs, to).segments_verified == 1

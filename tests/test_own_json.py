@@ -87,7 +87,7 @@ KINDS: dict[str, tuple[Callable[[Path], None], str, Any]] = {
             "partitions": {"0": {"nextOffset": 3, "until": 9, "leftOut": [[1, 2], [4, None]], "files": 1}},
         },
     ),
-    "run": (load_run, tables.RUN, {"orders": [0, 1]}),
+    "run": (load_run, tables.RUN, {"version": 1, "partitions": {"orders": [0, 1]}}),
     "manifest": (
         load_manifest,
         "manifest",

@@ -135,13 +135,15 @@ main(sys.argv[1:])
     assert {path.name for path in (tmp_path / "to").iterdir() if path.is_dir()} == set(NAMES)
 
 
+@pytest.mark.parametrize("left", [b"", bytes(10), bytes(5) + b'"x"}\n'])
 def test_a_line_that_a_stop_cut_off_is_a_task_that_is_not_done(
-    run: Run, arguments: Sequence[str | Path], tmp_path: Path
+    run: Run, arguments: Sequence[str | Path], tmp_path: Path, left: bytes
 ) -> None:
+    """``left``: what a power loss leaves in place of what was not synced."""
     assert run(*arguments).exit_code == 0
     manifest = tmp_path / "manifest.jsonl"
     *_, last = lines(manifest)
-    manifest.write_bytes(manifest.read_bytes()[:-10])
+    manifest.write_bytes(manifest.read_bytes()[:-10] + left)
     shutil.rmtree(tmp_path / "to" / last["task"])
 
     rest = run(*arguments)

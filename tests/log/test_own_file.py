@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from brokerless.errors import UnreadableError, UsageError
-from brokerless.log.own_file import OwnFile
+from brokerless.log.own_file import OwnFile, end_of_lines
 from brokerless.log.storage.location import Location
 from brokerless.values import Int64, Value
 
@@ -69,6 +69,18 @@ def test_more_than_the_bound_is_neither_read_nor_written(tmp_path: Path) -> None
     at(tmp_path).local.write_text(" " * 101)
     with pytest.raises(UnreadableError, match="101 bytes are more than the 100"):
         CUPS.load(at(tmp_path))
+
+
+def test_a_journal_ends_with_its_last_whole_line(tmp_path: Path) -> None:
+    whole = b"one\n" + b"x" * 9000 + b"\n"
+    for left in (b"", b"tw", b"\0" * 5000, b"\0\0two\nthree\n", b"y" * 9000):
+        (tmp_path / "journal").write_bytes(whole + left)
+        with (tmp_path / "journal").open("rb") as file:
+            assert end_of_lines(file) == len(whole), left[:5]
+    for none in (b"", b"one", b"\0one\n"):
+        (tmp_path / "journal").write_bytes(none)
+        with (tmp_path / "journal").open("rb") as file:
+            assert end_of_lines(file) == 0
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:

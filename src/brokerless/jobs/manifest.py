@@ -26,6 +26,7 @@ from msgspec.structs import replace
 
 from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError, UsageError
+from brokerless.log.own_file import end_of_lines
 from brokerless.log.segment import Chunk
 from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.destination import Destination
@@ -260,22 +261,20 @@ def _have_other_names(one: Any, other: Any) -> bool:
 
 
 def _load(path: str, file: BinaryIO, head: Mapping[str, Any]) -> tuple[dict[str, ManifestTask], int]:
-    """:func:`_parse` of a file that may be anything, and of any size."""
+    """:func:`_parse` of a file that may be anything, and of any size; and how many bytes are whole lines."""
     size = os.fstat(file.fileno()).st_size
     if size and not _is_manifest(file.readline(_LINE_LIMIT)):
         raise UsageError(f"{path}: this is not a manifest and is not overwritten; give another file")
     if size > _LIMIT:
         raise UsageError(f"{path}: {size} bytes are more than the {_LIMIT} that a manifest may have; give another file")
+    end = end_of_lines(file)
     file.seek(0)
-    return _parse(path, file.read(_LIMIT), head)
+    return _parse(path, file.read(end), head), end
 
 
-def _parse(path: str, data: bytes, head: Mapping[str, Any]) -> tuple[dict[str, ManifestTask], int]:
-    """The tasks that are recorded, by name, and how many bytes are whole lines."""
-    end = data.rfind(b"\n") + 1
-    lines = data[:end].splitlines()
-    if data and not (lines and _is_manifest(lines[0])):
-        raise UsageError(f"{path}: this is not a manifest and is not overwritten; give another file")
+def _parse(path: str, data: bytes, head: Mapping[str, Any]) -> dict[str, ManifestTask]:
+    """The tasks that are recorded, by name."""
+    lines = data.splitlines()
     if lines and (begun := parse_object(lines[0])) != head:
         if begun.get("job") == head["job"] and _have_other_names(begun, head):
             text = "this manifest was begun by another version of brokerless, whose settings have other names"
@@ -290,7 +289,7 @@ def _parse(path: str, data: bytes, head: Mapping[str, Any]) -> tuple[dict[str, M
         except WrongJsonError as error:
             text = f"this is not a line of a manifest ({error}); give another file"
             raise UsageError(f"{path}, line {number}: {text}") from error
-    return tasks, end
+    return tasks
 
 
 def _is_manifest(line: bytes) -> bool:

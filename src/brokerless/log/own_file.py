@@ -1,14 +1,16 @@
 """Files of ours on users' disks and in buckets: each is one document of JSON with a version, and is declared once.
 
 Whatever lies under such a name may be from anybody, cut off, or of a later version: it is read strictly, up to a bound,
-and no link is followed. It is replaced at once, so that a kill leaves the old one or the new one.
+and no link is followed. It is replaced at once, so that a kill leaves the old one or the new one. A journal, to which
+lines are appended, ends where :func:`end_of_lines` says.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, get_args
+from typing import Any, BinaryIO, Generic, get_args
 
 from msgspec.structs import fields
 
@@ -17,6 +19,8 @@ from brokerless.log.storage import file_tree
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import read_own
 from brokerless.values import ValueT, WrongJsonError, from_members, parse_json, to_json
+
+_BLOCK = 4096
 
 
 @dataclass(frozen=True)
@@ -72,3 +76,25 @@ class OwnFile(Generic[ValueT]):
         """The member that has the version, and the newest that is read."""
         versions = ((each.encode_name, get_args(each.type)) for each in fields(self.kind))  # type: ignore[arg-type]
         return next((name, max(known)) for name, known in versions if known and all(type(one) is int for one in known))
+
+
+def end_of_lines(file: BinaryIO) -> int:
+    """Return where the whole lines of a journal end (bytes): a kill cuts the last one short, and a power loss leaves
+    zeros in place of what was not synced."""
+    end = _first_zero(file, file.seek(0, os.SEEK_END))
+    while end:
+        at = max(0, end - _BLOCK)
+        file.seek(at)
+        block = file.read(end - at)
+        if b"\n" in block:
+            return at + block.rindex(b"\n") + 1
+        end = at
+    return end
+
+
+def _first_zero(file: BinaryIO, size: int) -> int:
+    file.seek(0)
+    while block := file.read(1 << 20):
+        if (at := block.find(b"\0")) >= 0:
+            return file.tell() - len(block) + at
+    return size

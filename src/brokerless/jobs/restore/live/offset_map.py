@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from brokerless.errors import UsageError
 from brokerless.kafka_names import TopicPartition
+from brokerless.log.own_file import end_of_lines
 from brokerless.log.storage.atomic import replacing, sync_directory
 from brokerless.log.storage.directory_lock import file_lock
 from brokerless.log.storage.own_files import make_directory, open_own
@@ -238,29 +239,11 @@ def _check_start(path: Path, found: Mapping[str, Any], start: Mapping[str, Any])
             raise UsageError(f"{path}: {text}; to restore it again, give another directory with --offset-map")
 
 
-def _first_zero(file: BinaryIO, size: int) -> int:
-    """Return where the first byte is that no text has; the size if there is none."""
-    file.seek(0)
-    while block := file.read(1 << 20):
-        if (at := block.find(b"\0")) >= 0:
-            return file.tell() - len(block) + at
-    return size
-
-
 def _cut_last_line(path: Path) -> None:
-    """Takes away a line that a kill cut short, and all from zeros on, which a power loss left in place of lines that
-    were not synced yet."""
+    """Takes away what a kill or a power loss left of the lines that were written last."""
     with os.fdopen(open_own(path, os.O_RDWR), "r+b") as file:
-        size = file.seek(0, os.SEEK_END)
-        end = _first_zero(file, size)
-        while end:
-            file.seek(max(0, end - 4096))
-            block = file.read(min(4096, end))
-            if b"\n" in block:
-                end = max(0, end - 4096) + block.rindex(b"\n") + 1
-                break
-            end = max(0, end - 4096)
-        if end < size:
+        end = end_of_lines(file)
+        if end < file.seek(0, os.SEEK_END):
             file.truncate(end)
             os.fsync(file.fileno())
 

@@ -115,6 +115,7 @@ TESTED_IN = {
     "cli/commands/forget": "cli/commands/test_backup.py",
     "cli/commands/prune": "cli/commands/test_backup.py",
     "jobs/forget": "jobs/forget/test_job.py",
+    "jobs/diff/live": "kafka/test_compared_live.py",
     "jobs/backup/keys": "jobs/backup/test_encrypted.py",
     "views/jobs/backup": "cli/commands/test_backup.py",
     "log/snapshots": "jobs/check/test_job.py",

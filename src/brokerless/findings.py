@@ -232,6 +232,7 @@ class Kind(StrEnum):
     POSITION_PAST_END = "position-past-end"
     COORDINATOR_MOVED = "coordinator-moved"
     GROUP_LAG = "group-lag"
+    NOT_COMPARED = "not-compared"
 
     # Merging replicas
     REPLICAS_DIFFER = "replicas-differ"
@@ -348,16 +349,10 @@ class Kind(StrEnum):
         severity = severity or kind.by_scope or kind.severities[0]
         known = severity if isinstance(severity, Severities) else None
         return Finding(
-            severity.log if isinstance(severity, Severities) else severity,
-            self,
-            file,
-            position=position,
-            offset=offset,
-            message=message,
-            expected=expected,
-            found=found,
+            severity.log if isinstance(severity, Severities) else severity, self, file,
+            position=position, offset=offset, message=message, expected=expected, found=found,
             by_scope=None if known == kind.by_scope else known,
-        )
+        )  # fmt: skip
 
 
 NOT_OPENED = (Kind.UNREADABLE_FILE, Kind.PERMISSION_DENIED, Kind.REMOTE_KEY_MISSING)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -71,7 +71,7 @@ def diff(request: DiffRequest) -> Diff:
         raise UsageError("give offset_map or offset_syncs, not both")
     topics, only = request.topics, request.only
     settings = DiffSettings.of(request)
-    sides = [_side(each) for each in (request.left, request.right)]
+    sides = [_side(each, request.config) for each in (request.left, request.right)]
     narrowed = [
         each for side in (request.left, request.right) for each in _listed(side) if isinstance(each, Log) and each.name
     ]
@@ -167,8 +167,10 @@ def _listed(compared: Compared) -> list[Any]:
     return list(several)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
-def _side(compared: Compared) -> Side:
+def _side(compared: Compared, config: Mapping[str, str] | str | os.PathLike[str] | None = None) -> Side:
     from brokerless.jobs.diff.pairs import Side
+
+    client = os.fspath(config) if isinstance(config, os.PathLike) else config
 
     several = _listed(compared)
     if not several:
@@ -176,11 +178,17 @@ def _side(compared: Compared) -> Side:
     directories: list[LogDirectory] = []
     partitions: list[PartitionPath] = []
     for each in several:
-        log = each if isinstance(each, Log) else Log(open_directory(Location.of(each)))
+        log = each if isinstance(each, Log) else Log(_directory(each, client))
         one = log.topic_partition and log.paths[0]
         directories.append(LogDirectory(one.location, "partition", (one,)) if one else log.directory)
         partitions += log.paths
-    return Side(directories, partitions)
+    return Side(directories, partitions, client)
+
+
+def _directory(path: str | os.PathLike[str], client: Mapping[str, str] | str | None) -> LogDirectory:
+    from brokerless.jobs.diff.live.cluster import connect, is_live, list_partitions
+
+    return list_partitions(connect(str(path), client)) if is_live(path) else open_directory(Location.of(path))
 
 
 def assert_same_log(left: Compared, right: Compared, *, allow: Collection[str] = ()) -> None:

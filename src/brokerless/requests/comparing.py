@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from brokerless.log.storage.location import StorageOptions
@@ -12,6 +12,7 @@ from brokerless.requests import shared
 from brokerless.requests.option_types import (
     AMOUNT,
     CAUSES,
+    CLIENT_CONFIG,
     DIRECTORY,
     FLAG,
     HEADER,
@@ -63,6 +64,12 @@ class DiffRequest:
         "compare only these, as groups,acls: records, groups, settings, topics, acls, users, quotas (default: all that "
         "both sides have)",
         default=(),
+    )
+    config: Mapping[str, str] | str | os.PathLike[str] | None = given(
+        CLIENT_CONFIG,
+        "for a side kafka://HOST:PORT: a properties file with a client's settings (security.protocol, ...)",
+        flag="--command-config",
+        default=None,
     )
     allow: Collection[str] = given(ALLOW, default=())
     limit: int | None = given(LISTED, default=10)

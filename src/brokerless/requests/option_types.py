@@ -114,6 +114,15 @@ def _is_time(value: Any) -> bool:
     return isinstance(value, (datetime, str)) or _is_whole_number(value)
 
 
+def _is_iterable(value: Any) -> bool:
+    return isinstance(value, Iterable) or hasattr(value, "__arrow_c_stream__")
+
+
+def _instance_of(name: str) -> OptionType:
+    """Return the type of a value of ours, known by its class's name: its room may come later."""
+    return OptionType(lambda value: any(each.__name__ == name for each in type(value).__mro__), f"a {name}", name)
+
+
 def _is_collection(value: Any) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, (str, bytes))
 
@@ -143,12 +152,12 @@ ANY_SIZE = replace(ANY, shown="int or str", typed="amount", metavar="SIZE")
 KEYS = replace(ANY, shown="iterable of bytes or str")
 HEADER = replace(ANY, shown="(str, bytes or str)")
 FIELDS = replace(ANY, shown="sequence of str", metavar="FIELDS")
-ANY_BATCHES = replace(ANY, shown="iterable of pyarrow.RecordBatch")
-ROUTING = replace(ANY, shown="Routing")
-BATCH_SETTINGS = replace(ANY, shown="BatchSettings")
-LOG_CONFIG = replace(ANY, shown="LogConfig")
-FILTER = replace(ANY, shown="RecordFilter")
-SELECTION = replace(ANY, shown="Selection")
+ANY_BATCHES = OptionType(
+    _is_iterable, "a record batch, a table, or what yields batches", "iterable of pyarrow.RecordBatch"
+)
+ROUTING, BATCH_SETTINGS, LOG_CONFIG, FILTER, SELECTION = map(
+    _instance_of, ("Routing", "BatchSettings", "LogConfig", "RecordFilter", "Selection")
+)
 SIDE = replace(ANY, shown="path, Log, or a list of these")
 CLIENT_CONFIG = replace(ANY, shown="dict or path", metavar="FILE")
 LOG_STARTS = replace(

@@ -182,3 +182,25 @@ def test_bytes_that_are_no_intact_batch_are_left_to_others(log: Path) -> None:
         chunks = list(scan_in_one_pass(file, unexpected, OnePass(Decoder())))
     assert next(len(chunk.batches) for chunk in chunks if chunk.passed is not None) == 3
     assert [each for chunk in chunks for each in chunk.batches.entry_offset.tolist()] == list(range(0, 80, 2))
+
+
+@pytest.mark.parametrize("in_one_pass", [True, False])
+@pytest.mark.parametrize("first", [-1, -(1 << 63), (1 << 63) - 1, (1 << 63) - 2])
+@pytest.mark.parametrize("number", [0, 3, 39])
+def test_offsets_that_no_log_has_are_never_given_without_a_word(
+    log: Path, passes: list[int], monkeypatch: pytest.MonkeyPatch, number: int, first: int, in_one_pass: bool
+) -> None:
+    """The first offset is not in the checksum; Kafka's reader gives such records, and goes on above the largest offset
+    below 0."""
+    if not in_one_pass:
+        monkeypatch.setattr(segment, "ONE_PASS_FROM", 1 << 62)
+    data, position = bytearray(log.read_bytes()), len(whole_batches.batch(0, 2)) * number
+    data[position : position + 8] = first.to_bytes(8, "big", signed=True)
+    log.write_bytes(data)
+    findings: list[Finding] = []
+    found = brokerless.open(log).records(on_damage=findings.append).read_all()["offset"].to_pylist()
+    wrapped = {(first + row + (1 << 63)) % (1 << 64) - (1 << 63) for row in range(2)}
+    if wrapped & {*found} and wrapped != {(1 << 63) - 2, (1 << 63) - 1}:
+        assert {each.kind for each in findings} & {"offset-order", "offset-overlap"}
+        assert {each.kind for each in brokerless.open(log).verify()} & {"offset-order", "offset-overlap"}
+    assert (sum(passes) > 0) == in_one_pass

@@ -64,6 +64,10 @@ With --replicas, the replicas on the disks of one cluster are compared with each
 epoch, and of these the longest, with each of the others, below the least of their high watermarks. Kafka's own topics
 are compared too. With --budget, a run compares so much, what differed or was compared longest ago first.
 
+A side may be a running cluster, kafka://HOST:PORT: a consumer that commits nothing reads one partition after the other
+into a temporary directory (TMPDIR), and records are compared, and groups, settings, topics, ACLs and names of users.
+--command-config has the settings of the client; brokerless[restore] has its library.
+
 What is damaged on a side could not be compared: such offsets are named, and count as no difference of records. Kafka's
 own topics are compared only where -t names them.
 
@@ -74,6 +78,7 @@ EXAMPLES = """\
   brokerless diff /var/lib/kafka /mnt/copy
   brokerless diff /mnt/old-1 /mnt/new --left /mnt/old-2 /mnt/old-3 -t orders
   brokerless diff /var/lib/kafka converted --quick --json | jq 'select(.isSame | not)'
+  brokerless diff /mnt/old kafka://new:9092 -t orders --command-config client.properties
   brokerless diff broker-1/orders-0 broker-2/orders-0 --allow lagging --show-keys
   brokerless diff --replicas /mnt/broker-1 /mnt/broker-2 /mnt/broker-3 --budget 50GB --state scrub
 """
@@ -86,7 +91,7 @@ def add_paths(parser: ArgumentParser) -> None:
         "left",
         nargs="?",
         metavar="LEFT",
-        help="a log directory, a partition's directory, or a .log file; local, or a URL",
+        help="a log directory, a partition's directory, or a .log file; local, or a URL; or kafka://HOST:PORT",
     )
     add("right", nargs="?", metavar="RIGHT", help="what it is compared with")
     add_topics(parser)
@@ -254,6 +259,7 @@ def _sides(options: Namespace, output: Output) -> list[Side]:
         Side(
             [each.directory for each in logs],
             [one for each in logs for one in each.paths if id(one) in chosen],
+            options.config,
         )
         for logs in opened
     ]
@@ -261,10 +267,15 @@ def _sides(options: Namespace, output: Output) -> list[Side]:
 
 def _open(paths: list[str], options: Namespace, output: Output) -> list[Log]:
     """Open the paths of a side. A bucket of remote segments is for local paths, not for one that is a bucket."""
+    import brokerless
+    from brokerless.jobs.diff.live.cluster import connect, is_live, list_partitions
     from brokerless.log.storage.paths import is_remote
 
     logs: list[Log] = []
     for path in paths:
+        if is_live(path):
+            logs.append(brokerless.Log(list_partitions(connect(path, options.config))))
+            continue
         remote = None if is_remote(path) else options.remote
         logs += output.open(Namespace(**{**vars(options), "paths": [path], "remote": remote}))
     return logs

@@ -37,7 +37,7 @@ from brokerless.log.snapshots.snapshot import (
     SnapshotSegment,
 )
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.paths import full_path, is_local_within
+from brokerless.log.storage.paths import is_local_within, refuse_repeated
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered.detection import has_objects, has_objects_below, snapshot_path
 from brokerless.log.tiered.listing.stored_objects import check_sizes, segment_directory, sizes_in
@@ -198,17 +198,13 @@ def _is_selection(sources: Sequence[Source], cluster: Cluster | None, options: B
 
 
 def _refuse_directories(directories: Sequence[LogDirectory], place: BackupPlace) -> None:
-    seen: set[str] = set()
+    refuse_repeated((each.path for each in directories), "give each log directory once")
     for each in directories:
         if each.kind != "log-directory":
             raise UsageError(f"{each.path}: this is not a log directory; give the directories of log.dirs, one a disk")
         is_local = not place.location.is_remote and not each.location.is_remote
         if is_local and is_local_within(each.path, place.location.path):
             raise UsageError(f"{each.path}, which is read, is in {place.location}; write to another directory")
-        path = each.path if each.location.is_remote else full_path(each.path)
-        if path in seen:
-            raise UsageError(f"{each.path} is given twice; give each log directory once")
-        seen.add(path)
 
 
 def _snapshots(

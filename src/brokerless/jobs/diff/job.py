@@ -4,14 +4,14 @@ whole."""
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT64
-from brokerless.errors import UnreadableError
+from brokerless.errors import ClusterError, UnreadableError
 from brokerless.findings import BEFORE_FIRST_SEGMENT, Finding
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.diff.alignment.mapped_side import MappedSide
@@ -20,6 +20,8 @@ from brokerless.jobs.diff.alignment.sequence import SequenceAlignment
 from brokerless.jobs.diff.alignment.sides import SideReader, SideSettings
 from brokerless.jobs.diff.alignment.tally import Tally
 from brokerless.jobs.diff.causes import ALLOWED, allowed_causes
+from brokerless.jobs.diff.live.cluster import RunningPartition
+from brokerless.jobs.diff.live.copy import at_hand
 from brokerless.jobs.diff.pairs import OffsetRuns, Pair
 from brokerless.jobs.diff.partition_diff import (
     ONLY_ON,
@@ -109,6 +111,8 @@ def diff_task(task: DiffTask, done: Done) -> PartitionDiff | UnreadableError:
         return compare_pair(task.pair, task.settings, done)
     except UnreadableError as error:
         return UnreadableError("", str(error), error.kind)
+    except ClusterError as error:
+        return UnreadableError("", str(error))
 
 
 def compare_pair(pair: Pair, settings: DiffSettings, done: Done = ignore) -> PartitionDiff:
@@ -116,6 +120,11 @@ def compare_pair(pair: Pair, settings: DiffSettings, done: Done = ignore) -> Par
 
     Raises :class:`UnreadableError` if a side is one file, and cannot be opened.
     """
+    with ExitStack() as stack:
+        return _compare_pair(pair, settings, stack, done)
+
+
+def _compare_pair(pair: Pair, settings: DiffSettings, stack: ExitStack, done: Done) -> PartitionDiff:
     left, right = (None if each is None else summarize(each, pair.limit) for each in (pair.left, pair.right))
     result = PartitionDiff(pair.topic, pair.partition, left, right, is_replica=pair.is_replica)
     if not pair.is_restored and left is not None:
@@ -134,6 +143,11 @@ def compare_pair(pair: Pair, settings: DiffSettings, done: Done = ignore) -> Par
             "right; allow another-topic to compare it all the same"
         )
         return replace(result, problem="another-topic", explanation=text.format(*pair.topic_ids))
+    pair = replace(pair, left=at_hand(pair.left, stack), right=at_hand(pair.right, stack))
+    left, right = (
+        replace(known, start_offset=each.begin) if isinstance(each, RunningPartition) else known
+        for known, each in ((left, pair.left), (right, pair.right))
+    )
     if pair.anchors is not None:
         return _compare_sequence(pair, result, pair.anchors, settings=settings, done=done)
     shown, right = right, right if pair.runs is None else _by_source(right, pair.runs)
@@ -157,6 +171,8 @@ def _by_source(right: SideSummary, runs: OffsetRuns) -> SideSummary:
 def summarize(partition: PartitionPath, limit: int | None = None) -> SideSummary:
     """Return where a side begins and ends, as far as that is known now: a log may grow while it is compared. ``limit``:
     an offset before which it ends, for what is compared."""
+    if isinstance(partition, RunningPartition):
+        return SideSummary(partition.url, partition.begin, partition.end)
     try:
         end = end_offset(partition)
     except UnreadableError:  # which is reported where it is read
@@ -189,6 +205,7 @@ def _compare(
             sides[hand] = MappedSide(partitions[hand], own, findings.add, done, runs=pair.runs)
         else:
             sides[hand] = SideReader(partitions[hand], own, findings.add, done)
+        sides[hand].has_own_batches = not isinstance(partitions[hand], RunningPartition)
         first = summaries[hand].start_offset
         before = sides[hand].count(first, start)
         remote = _in_remote_storage(partitions[OTHER[hand]])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError, UsageError
+from brokerless.jobs.diff.live.cluster import ClientConfig, RunningPartition, is_live
 from brokerless.jobs.named_partitions import topic_id_of_partition
 from brokerless.jobs.restore.live.offset_map import is_map, load_map_start, read_runs
 from brokerless.log.checkpoint.leader_epochs import load_epochs, rank
@@ -126,10 +127,17 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one side of a comparison is: paths, and those of their partitions that are compared."""
+    """What one side of a comparison is: paths, and those of their partitions that are compared. ``client``: by which
+    settings a running cluster is reached."""
 
     directories: Sequence[LogDirectory]
     partitions: Sequence[PartitionPath]
+    client: ClientConfig = None
+
+    @property
+    def url(self) -> str | None:
+        """The URL of a running cluster, if the side is one."""
+        return next((each.path for each in self.directories if is_live(each.path)), None)
 
     @property
     def is_one_partition(self) -> bool:
@@ -180,7 +188,7 @@ def pair_by_map(left: Side, right: Side, runs: Mapping[Name, OffsetRuns]) -> lis
     for each in pair(left, right):
         own = None if each.topic is None else runs.get((each.topic, each.partition or 0))
         if own is not None:
-            restored = None if each.right is None else topic_id_of_partition(each.right)
+            restored = None if each.right is None else _topic_id(each.right)
             are_two = own.topic_id is not None and restored is not None and own.topic_id != restored
             ids = (own.topic_id or "", restored or "") if are_two else None
             found.append(replace(each, topic_ids=ids, runs=own))
@@ -206,10 +214,14 @@ def pair_of(
     is_replica: bool = False,
 ) -> Pair:
     """Return two partitions as a pair, with the IDs of their topics where these are two."""
-    ids = [None if each is None else topic_id_of_partition(each) for each in (left, right)]
+    ids = [None if each is None else _topic_id(each) for each in (left, right)]
     are_two = left is not None and right is not None and left.topic == right.topic
     differ = (ids[0], ids[1]) if are_two and ids[0] is not None and ids[1] is not None and ids[0] != ids[1] else None
     return Pair(*name, left, right, topic_ids=differ, limit=limit, is_replica=is_replica)
+
+
+def _topic_id(partition: PartitionPath) -> str | None:
+    return partition.topic_id if isinstance(partition, RunningPartition) else topic_id_of_partition(partition)
 
 
 def ranked(replicas: Sequence[PartitionPath]) -> list[PartitionPath]:

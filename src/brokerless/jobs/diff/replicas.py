@@ -20,7 +20,7 @@ from brokerless.jobs.turns import choose, open_ledger
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.directory import PartitionPath
-from brokerless.log.storage.paths import full_path
+from brokerless.log.storage.paths import refuse_repeated
 from brokerless.text import count_of
 
 _KIND = "replicas"
@@ -68,9 +68,7 @@ def begin_scrub(partitions: Sequence[PartitionPath], budget: int | None, path: s
     Raises :class:`UsageError` where no partition has two replicas, and as :func:`brokerless.jobs.turns.open_ledger`.
     """
     replicas: dict[Name, list[PartitionPath]] = {}
-    paths = [full_path(each.path) for each in partitions]
-    for each in (path for path in paths if paths.count(path) > 1):
-        raise UsageError(f"{each} is given twice; give each disk once")
+    refuse_repeated((each.path for each in partitions), "give each disk once")
     for each in partitions:
         if each.topic is not None and each.topic != names.CLUSTER_METADATA:
             replicas.setdefault((each.topic, each.partition or 0), []).append(each)

@@ -66,7 +66,7 @@ class FileOverlaps:
         for row in np.unique(np.append(np.searchsorted(starts, falls, "right") - 1, 0)).tolist():
             rows = slice(int(starts[row]), int(starts[row] + given[row]))
             of_batch = offsets[rows]
-            is_first, is_lower = is_first_at_offset(of_batch), np.diff(of_batch) < 0
+            is_first, is_lower = is_first_at_offset(of_batch), of_batch[1:] < of_batch[:-1]  # a difference may wrap
             if not row:
                 is_first &= of_batch > before
             if is_first.all() and not is_lower.any():

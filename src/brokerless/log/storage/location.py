@@ -23,7 +23,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from brokerless.errors import UnreadableError, install_command
+from brokerless.errors import UnreadableError, UsageError, install_command
 from brokerless.log.storage import paths
 from brokerless.log.storage.files import File, LocalFile, RemoteFile, unreadable
 from brokerless.log.storage.side_by_side import REQUESTS
@@ -77,8 +77,12 @@ class Location:
     @classmethod
     def of(cls, path: str | os.PathLike[str] | Location, options: StorageOptions | None = None) -> Location:
         """The location of a path as a user names it; one that is a location already has its options. Raises
-        :class:`UsageError` for an empty path."""
-        return path if isinstance(path, Location) else cls(paths.named(os.fspath(path)), options)
+        :class:`UsageError` for an empty path, and for what is no path."""
+        if isinstance(path, Location):
+            return path
+        if not isinstance(path, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance] - of a caller
+            raise UsageError(f"{path!r} is no path; give texts or paths")
+        return cls(paths.named(os.fspath(path)), options)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"a location cannot be changed: {name}")

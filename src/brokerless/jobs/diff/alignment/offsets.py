@@ -27,6 +27,7 @@ from brokerless.jobs.diff.alignment.same_batches import (
 from brokerless.jobs.diff.alignment.sides import SideReader
 from brokerless.jobs.diff.alignment.tally import DifferingRecords, Tally
 from brokerless.jobs.diff.causes import UNPROVEN
+from brokerless.jobs.diff.live.cluster import RunningPartition
 from brokerless.jobs.diff.partition_diff import ONLY_ON, OTHER, Hand
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
@@ -51,7 +52,7 @@ class OffsetAlignment:
         self._hasher = KeyHasher()
         self._window = DifferingRecords(tally)
         self._group = 1
-        self._has_same_offsets = left.has_same_offsets and right.has_same_offsets
+        self._are_batches_compared = all(each.has_same_offsets and each.has_own_batches for each in (left, right))
         self._previous: dict[Hand, tuple[Block, bool] | None] = {"left": None, "right": None}
         self._candidates: dict[Hand, list[NDArray[np.void]]] = {"left": [], "right": []}
         self._keys: dict[tuple[Hand, bool], LastOfKeys] = {}
@@ -70,7 +71,7 @@ class OffsetAlignment:
             if ours is None and theirs is None:
                 break
             count = 0
-            if ours is not None and theirs is not None and self._has_same_offsets:
+            if ours is not None and theirs is not None and self._are_batches_compared:
                 count = count_same(ours, theirs, settings.start, settings.end, quick=settings.quick)
             if not count:
                 self._compare_records()
@@ -152,7 +153,7 @@ class OffsetAlignment:
     def _add_same(self, left: Block, right: Block, rows: Bools) -> None:
         """Count records that are the same by how their batches differ."""
         ours, theirs = left.batch_of[rows], right.batch_of[rows]
-        if not len(ours) or not self._has_same_offsets:
+        if not len(ours) or not self._are_batches_compared:
             self.tally.add_same(len(ours))
             return
         starts = np.append(0, np.flatnonzero((np.diff(ours) != 0) | (np.diff(theirs) != 0)) + 1)
@@ -289,6 +290,8 @@ class OffsetAlignment:
 
 def _policy(partition: PartitionPath) -> str | None:
     """The cleanup policy of a partition's topic by the cluster's metadata beside it, if that is known."""
+    if isinstance(partition, RunningPartition):
+        return partition.cleanup_policy
     if partition.read_setting is None or partition.topic is None or partition.topic == names.CLUSTER_METADATA:
         return None
     return partition.read_setting(partition.location, partition.topic, "cleanup.policy")

@@ -140,6 +140,9 @@ class SideReader:
     has_same_offsets = True
     """Whether the offsets of this side are those of the other one, so that batches can be compared."""
 
+    has_own_batches = True
+    """Whether the batches are those of the log, and not of a copy of its records."""
+
     def own_offset(self, offset: int) -> int:
         """Return the offset of a record on this side by the common one."""
         return offset

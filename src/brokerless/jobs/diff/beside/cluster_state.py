@@ -8,6 +8,7 @@ from typing import Literal
 
 from brokerless.findings import Finding
 from brokerless.internals.metadata.cluster import RESOURCE_TYPES, Cluster, ResourceType, cluster_rows, read_cluster
+from brokerless.jobs.diff.live.cluster import RunningCluster, connect, describe
 from brokerless.jobs.diff.pairs import Side, replicas_of
 from brokerless.log import names
 from brokerless.log.settings.definitions import is_password
@@ -56,9 +57,16 @@ class _StateValue:
     shown: str
 
 
-def cluster_of(side: Side, report: Report) -> Cluster | None:
+ClusterState = Cluster | RunningCluster | None
+"""What a side says of its cluster: metadata on its disks, or what a running one answers; None where nothing is."""
+
+
+def cluster_of(side: Side, report: Report) -> ClusterState:
     """Return the metadata on the disks of a side, by the replica that counts; None where there is none, or not all of
-    it can be read: what is missing of it is no difference."""
+    it can be read: what is missing of it is no difference. Of a running cluster, what it tells. Raises
+    :class:`ClusterError`."""
+    if side.url is not None:
+        return describe(connect(side.url, side.client), replicas_of(side, None).values())
     found = replicas_of(side, (names.CLUSTER_METADATA,))
     partition = found.get((names.CLUSTER_METADATA, 0))
     if partition is None:
@@ -71,19 +79,44 @@ def cluster_of(side: Side, report: Report) -> Cluster | None:
 
 
 def compare_clusters(
-    left: Cluster, right: Cluster, parts: Collection[str], topics: Collection[str] | None
+    left: Cluster | RunningCluster,
+    right: Cluster | RunningCluster,
+    parts: Collection[str],
+    topics: Collection[str] | None,
 ) -> Iterator[StateDifference]:
     """Yield what differs. ``parts``: keys of :data:`PARTS`; ``topics``: of these alone, and then of nothing that is of
     no topic; None for all."""
     for part, kind in PARTS.items():
         if part not in parts or (topics is not None and part not in ("settings", "topics")):
             continue
-        ours, theirs = (_READERS[part](each, topics) for each in (left, right))
+        ours, theirs = (_read(part, each, topics) for each in (left, right))
+        if ours is None or theirs is None:
+            continue
+        if part == "users" and (isinstance(left, RunningCluster) or isinstance(right, RunningCluster)):
+            # A running cluster tells nobody what a password is checked by.
+            ours, theirs = ({name: _StateValue("", HIDDEN) for name in each} for each in (ours, theirs))
         for name in sorted(ours.keys() | theirs.keys()):
             one, other = ours.get(name), theirs.get(name)
             if one is None or other is None or one.exact != other.exact:
                 shown = [None if each is None else each.shown for each in (one, other)]
                 yield StateDifference(kind, name, *shown)
+
+
+def untold(cluster: ClusterState, part: str) -> str | None:
+    """Return why a part of a running cluster is not known; None where it is."""
+    if not isinstance(cluster, RunningCluster):
+        return None
+    if part == "quotas":
+        return "confluent-kafka does not ask a running cluster for quotas"
+    return cluster.denied.get(part)
+
+
+def _read(
+    part: str, cluster: Cluster | RunningCluster, topics: Collection[str] | None
+) -> dict[str, _StateValue] | None:
+    if isinstance(cluster, RunningCluster):
+        return None if untold(cluster, part) is not None else _READERS_OF_LIVE[part](cluster, topics)
+    return _READERS[part](cluster, topics)
 
 
 def _is_compared(topic: str, topics: Collection[str] | None) -> bool:
@@ -144,6 +177,26 @@ def _quotas(cluster: Cluster, _: Collection[str] | None) -> dict[str, _StateValu
     return found
 
 
+def _live_settings(cluster: RunningCluster, topics: Collection[str] | None) -> dict[str, _StateValue]:
+    found: dict[str, _StateValue] = {}
+    for name, value in (cluster.settings or {}).items():
+        of, _, setting = name.rpartition(": ")
+        is_topic = of in cluster.topics
+        if (is_topic and _is_compared(of, topics)) or (not is_topic and topics is None):
+            found[name] = _StateValue(value, HIDDEN if value is None or is_password(setting) else value)
+    return found
+
+
+def _live_topics(cluster: RunningCluster, topics: Collection[str] | None) -> dict[str, _StateValue]:
+    return {name: _StateValue(text, text) for name, text in cluster.topics.items() if _is_compared(name, topics)}
+
+
+_READERS_OF_LIVE: Mapping[str, Callable[[RunningCluster, Collection[str] | None], dict[str, _StateValue]]] = {
+    "settings": _live_settings,
+    "topics": _live_topics,
+    "acls": lambda cluster, _: {each: _StateValue("", "") for each in cluster.acls or ()},
+    "users": lambda cluster, _: {each: _StateValue("", HIDDEN) for each in cluster.users or ()},
+}
 _READERS: Mapping[str, Callable[[Cluster, Collection[str] | None], dict[str, _StateValue]]] = {
     "settings": _settings,
     "topics": _topics,

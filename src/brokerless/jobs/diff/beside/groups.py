@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from brokerless.errors import UnreadableError
 from brokerless.internals.groups.positions import GroupPosition, read_positions
-from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from brokerless.jobs.diff.alignment.sides import count_records
+from brokerless.jobs.diff.beside.cluster_state import ClusterState
+from brokerless.jobs.diff.live.cluster import RunningCluster, RunningPartition
 from brokerless.jobs.diff.pairs import Name, OffsetRuns, Side, replicas_of
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath
@@ -82,8 +83,12 @@ class GroupSettings:
 
     def has(self, position: GroupPosition) -> bool:
         """Return whether a position is in one of the partitions that are compared."""
-        is_of_topics = self.topics is None or position.topic in self.topics
-        return is_of_topics and (not self.partitions or position.partition in self.partitions)
+        return self.has_place(position.topic, position.partition)
+
+    def has_place(self, topic: str, partition: int) -> bool:
+        """Return whether a partition is compared."""
+        is_of_topics = self.topics is None or topic in self.topics
+        return is_of_topics and (not self.partitions or partition in self.partitions)
 
 
 @dataclass(slots=True)
@@ -92,6 +97,8 @@ class _Log:
 
     replicas: Mapping[Name, PartitionPath]
     max_batch_bytes: int
+    others: Mapping[Name, PartitionPath] = field(default_factory=dict[Name, PartitionPath])
+    """Those of the other side where its offsets are the same, in which the records of a live partition are counted."""
     ends: dict[Name, int | None] = field(default_factory=dict[Name, "int | None"])
 
     def end_of(self, place: Place) -> int | None:
@@ -99,7 +106,9 @@ class _Log:
         if place not in self.ends:
             replica = self.replicas.get(place)
             try:
-                self.ends[place] = None if replica is None else end_offset(replica)
+                self.ends[place] = replica and (
+                    replica.end if isinstance(replica, RunningPartition) else end_offset(replica)
+                )
             except UnreadableError:  # which is reported where its records are compared
                 self.ends[place] = None
         return self.ends[place]
@@ -110,23 +119,32 @@ class _Log:
         return end is not None and offset > end
 
     def records_between(self, place: Place, start: int, end: int) -> int:
-        """Return how many records there are; of a partition that is not there, how many offsets."""
+        """Return how many records there are; of a partition that cannot be read, how many offsets."""
         replica = self.replicas.get(place)
-        return end - start if replica is None else count_records(replica, start, end, self.max_batch_bytes)
+        replica = self.others.get(place) if isinstance(replica, RunningPartition) else replica
+        if replica is None or isinstance(replica, RunningPartition):
+            return end - start
+        return count_records(replica, start, end, self.max_batch_bytes)
 
 
 def compare_groups(
     sides: tuple[Side, Side],
-    clusters: tuple[Cluster | None, Cluster | None],
+    clusters: tuple[ClusterState, ClusterState],
     settings: GroupSettings,
     report: Report,
 ) -> Iterator[GroupDiff]:
-    """Yield each group that has a position on either side, by name. ``clusters``: the metadata of both sides."""
+    """Yield each group that has a position on either side, by name. ``clusters``: what both know of themselves. A
+    running cluster says nothing of share groups here, so that these are left out next to one."""
     left, right = (_positions(side, cluster, settings, report) for side, cluster in zip(sides, clusters, strict=True))
     if settings.runs is not None:
         left, right = _translated(left, settings.runs), _within(right, settings.runs)
-    before, log = (_Log(replicas_of(each, None), settings.max_batch_bytes) for each in sides)
+    ours, theirs = (replicas_of(each, None) for each in sides)
+    others = ours if settings.runs is None else {}
+    before, log = _Log(ours, settings.max_batch_bytes), _Log(theirs, settings.max_batch_bytes, others)
+    is_live = any(isinstance(each, RunningCluster) for each in clusters)
     for group in sorted(left.keys() | right.keys()):
+        if is_live and group[1]:
+            continue
         ours, theirs = left.get(group, {}), right.get(group, {})
         places = sorted(ours.keys() | theirs.keys())
         differences = [each for place in places for each in _differences(place, ours, theirs, before, log=log)]
@@ -134,15 +152,21 @@ def compare_groups(
         yield GroupDiff(*group, positions=len(places), same=len(places) - len(differences), differences=kept)
 
 
-def has_groups(side: Side) -> bool:
-    """Return whether positions of groups are on the disks of a side."""
-    return bool(replicas_of(side, OF_GROUPS))
+def has_groups(side: Side, cluster: ClusterState) -> bool:
+    """Return whether positions of groups are on the disks of a side, or a running cluster has said them."""
+    return cluster.groups is not None if isinstance(cluster, RunningCluster) else bool(replicas_of(side, OF_GROUPS))
 
 
 def _positions(
-    side: Side, cluster: Cluster | None, settings: GroupSettings, report: Report
+    side: Side, cluster: ClusterState, settings: GroupSettings, report: Report
 ) -> dict[Group, dict[Place, int]]:
     found: dict[Group, dict[Place, int]] = defaultdict(dict)
+    if isinstance(cluster, RunningCluster):
+        for group, positions in (cluster.groups or {}).items():
+            own = {place: offset for place, offset in positions.items() if settings.has_place(*place)}
+            if own:
+                found[group, False] = own
+        return found
     partitions = replicas_of(side, OF_GROUPS).values()
     topics = {} if cluster is None else cluster.topics
     for each in read_positions(partitions, topics, report, settings.max_batch_bytes):

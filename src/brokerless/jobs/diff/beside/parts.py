@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from brokerless.errors import UnreadableError, UsageError
+from brokerless.findings import Kind
 from brokerless.internals.records import CONSUMER_OFFSETS
-from brokerless.jobs.diff.beside.cluster_state import PARTS, StateDifference, cluster_of, compare_clusters
+from brokerless.jobs.diff.beside.cluster_state import (
+    PARTS,
+    ClusterState,
+    StateDifference,
+    cluster_of,
+    compare_clusters,
+    untold,
+)
 from brokerless.jobs.diff.beside.groups import GroupDiff, GroupSettings, compare_groups, has_groups
+from brokerless.jobs.diff.live.cluster import RunningCluster
 from brokerless.jobs.diff.pairs import Side
 from brokerless.log import names
 from brokerless.progress import Report
@@ -46,20 +55,37 @@ def compare_beside_records(
     left, right = clusters
     groups: tuple[GroupDiff, ...] = ()
     if GROUPS in parts:
-        lacking = next((each for each in sides if not has_groups(each)), None)
+        known = zip(sides, clusters, strict=True)
+        lacking = next((each for each, cluster in known if not has_groups(each, cluster)), None)
         if lacking is None:
             groups = tuple(compare_groups(sides, (left, right), settings, report))
         elif only:
-            raise _lacks(lacking, CONSUMER_OFFSETS)
+            raise _lacks(lacking, clusters, GROUPS, CONSUMER_OFFSETS)
     state: tuple[StateDifference, ...] = ()
     if parts & PARTS.keys():
         if left is not None and right is not None:
             state = tuple(compare_clusters(left, right, parts, settings.topics))
         elif only:
-            raise _lacks(sides[0] if left is None else sides[1], names.CLUSTER_METADATA)
+            raise _lacks(sides[0] if left is None else sides[1], clusters, "", names.CLUSTER_METADATA)
+        for each in clusters:
+            for part in sorted(parts & PARTS.keys()):
+                if (reason := untold(each, part)) is not None:
+                    _say_untold(each, part, reason, is_requested=bool(only), report=report)
     return BesideRecords(groups, state)
 
 
-def _lacks(side: Side, topic: str) -> UnreadableError:
+def _say_untold(cluster: ClusterState, part: str, reason: str, *, is_requested: bool, report: Report) -> None:
+    """Report that a part is not compared, as a running cluster does not tell it; raise the error if it is requested."""
+    assert isinstance(cluster, RunningCluster)
+    error = UnreadableError(cluster.url, f"{part} are not compared: {reason}", Kind.NOT_COMPARED)
+    if is_requested:
+        raise error
+    report(error.finding(cluster.url))
+
+
+def _lacks(side: Side, clusters: Iterable[ClusterState], part: str, topic: str) -> UnreadableError:
+    for each in clusters:
+        if side.url is not None and (reason := untold(each, part)) is not None:
+            return UnreadableError(side.url, f"{part} cannot be compared: {reason}")
     text = f"there is no partition of {topic}, so that this cannot be compared; give all disks of this side"
     return UnreadableError(side.directories[0].path, text)

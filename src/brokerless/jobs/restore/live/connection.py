@@ -84,7 +84,7 @@ def load_library() -> Any:
         confluent_kafka = import_module("confluent_kafka")
         import_module("confluent_kafka.admin")
     except ImportError as error:
-        raise missing_libraries("restoring into a running cluster needs confluent-kafka", "restore") from error
+        raise missing_libraries("a running cluster is reached by confluent-kafka", "restore") from error
     return confluent_kafka
 
 
@@ -94,6 +94,7 @@ class ClusterConnection:
 
     bootstrap: str
     config: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    client_id: str = "brokerless-restore"
     cluster_id: str = ""
     brokers: tuple[int, ...] = ()
     problems: list[str] = field(default_factory=list[str])
@@ -108,7 +109,7 @@ class ClusterConnection:
         """Return what a client is made with; ``own`` settings have ``_`` for the dots."""
         dotted = {name.replace("_", "."): value for name, value in own.items()}
         return {
-            "bootstrap.servers": self.bootstrap, "client.id": "brokerless-restore", **self.config, **dotted,
+            "bootstrap.servers": self.bootstrap, "client.id": self.client_id, **self.config, **dotted,
             "error_cb": self._note, "logger": _SILENT,
         }  # fmt: skip
 
@@ -122,7 +123,7 @@ class ClusterConnection:
         except ClusterError as error:
             if self.denied is not None or not _is_silence(library, error):
                 raise
-            advice = "see whether --bootstrap-servers is right, and whether it needs TLS or a login (--command-config)"
+            advice = "see whether the address is right, and whether it needs TLS or a login (--command-config)"
             raise ClusterError(f"{self.bootstrap}: no broker answers here{self._last_problem()}; {advice}") from error
         self.cluster_id, self.brokers = str(metadata.cluster_id), tuple(sorted(metadata.brokers))
 

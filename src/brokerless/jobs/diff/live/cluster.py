@@ -1,0 +1,249 @@
+"""Lists a running cluster: its partitions with their offsets, and what it says of groups, settings, ACLs and users."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from brokerless.errors import ClusterError, UsageError
+from brokerless.jobs.restore.live.connection import TIMEOUT_S, ClusterConnection, load_config, load_library
+from brokerless.kafka_names import TopicPartition
+from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.storage.location import Location
+
+SCHEME = "kafka://"
+CLIENT_ID = "brokerless-diff"
+_FOR_URLS = str.maketrans("+/", "-_")
+"""librdkafka has topic IDs in the other alphabet of base64."""
+ClientConfig = str | Mapping[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunningPartition(PartitionPath):
+    """A partition of a running cluster; with ``segments``, its copy. ``url``: what it is called; ``begin`` and ``end``:
+    its log start offset and its high watermark; ``cleanup_policy``: that of its topic, None if nobody may know it."""
+
+    url: str = ""
+    client: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    topic_id: str | None = None
+    begin: int = 0
+    end: int = 0
+    cleanup_policy: str | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return self.url.removeprefix(SCHEME).partition("/")[0]
+
+    @property
+    def place(self) -> TopicPartition:
+        return self.topic or "", self.partition or 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCluster:
+    """What a running cluster says beside its records: the positions of groups, and by what it is called each setting,
+    topic, ACL and user; None for what it does not let this client know, with the reason in ``denied``."""
+
+    url: str
+    groups: Mapping[str, Mapping[TopicPartition, int]] | None
+    settings: Mapping[str, str | None] | None
+    topics: Mapping[str, str]
+    acls: Collection[str] | None
+    users: Collection[str] | None
+    denied: Mapping[str, str]
+
+
+def is_live(path: object) -> bool:
+    """Return whether a path names a running cluster."""
+    return isinstance(path, str) and path.startswith(SCHEME)
+
+
+def connect(url: str, client: ClientConfig = None) -> ClusterConnection:
+    """Return an open connection. Raises :class:`UsageError` for what is no address, :class:`ClusterError` if nobody
+    answers there."""
+    bootstrap = url.removeprefix(SCHEME)
+    if not bootstrap or "/" in bootstrap or "@" in bootstrap:
+        raise UsageError(f"{url}: this is no address; give kafka://HOST:PORT, and topics with -t")
+    config = load_config(client) if isinstance(client, str) else dict(client or {})
+    connection = ClusterConnection(bootstrap, config, client_id=CLIENT_ID)
+    connection.open()
+    return connection
+
+
+def list_partitions(connection: ClusterConnection) -> LogDirectory:
+    """Return all partitions of a cluster with their offsets. Raises :class:`ClusterError`."""
+    library = load_library()
+    metadata = connection.ask(lambda left: connection.admin.list_topics(timeout=left))
+    places = [(topic, number) for topic, each in sorted(metadata.topics.items()) for number in sorted(each.partitions)]
+    begins, ends = (_offsets(connection, places, spec) for spec in ("earliest", "latest"))
+    ids = _topic_ids(connection, sorted(metadata.topics))
+    policies = _described(connection, [(library.admin.ResourceType.TOPIC, each) for each in sorted(metadata.topics)])
+    url = SCHEME + connection.bootstrap
+    found: list[PartitionPath] = []
+    for topic, number in places:
+        own = policies.get(("TOPIC", topic), {}).get("cleanup.policy")
+        name = f"{url}/{topic}-{number}"
+        found.append(
+            RunningPartition(
+                topic, number, Location(name), url=name, client=connection.config, topic_id=ids.get(topic),
+                begin=begins[topic, number], end=ends[topic, number],
+                cleanup_policy=None if own is None else own.value,
+            )
+        )  # fmt: skip
+    return LogDirectory(Location(url), "log-directory", tuple(found))
+
+
+def describe(connection: ClusterConnection, partitions: Collection[PartitionPath]) -> RunningCluster:
+    """Return what a cluster says of itself, as far as it lets this client know. ``partitions``: of which topics."""
+    denied: dict[str, str] = {}
+
+    def known(part: str, read: Any) -> Any:
+        try:
+            return read()
+        except ClusterError as error:
+            denied[part] = str(error)
+            return None
+
+    topics = {each.topic or "" for each in partitions}
+    return RunningCluster(
+        SCHEME + connection.bootstrap,
+        known("groups", lambda: _groups(connection)),
+        known("settings", lambda: _settings(connection, topics)),
+        _topics(connection, topics),
+        known("acls", lambda: _acls(connection)),
+        known("users", lambda: _users(connection)),
+        denied,
+    )
+
+
+def _offsets(connection: ClusterConnection, places: list[TopicPartition], at: str) -> dict[TopicPartition, int]:
+    library = load_library()
+    spec = getattr(library.admin.OffsetSpec, at)()
+    asked = {library.TopicPartition(*each): spec for each in places}
+    if not asked:
+        return {}
+
+    def ask(left: float) -> dict[TopicPartition, int]:
+        futures = connection.admin.list_offsets(asked, request_timeout=left)
+        return {(each.topic, each.partition): int(future.result().offset) for each, future in futures.items()}
+
+    return connection.ask(ask)
+
+
+def _topic_ids(connection: ClusterConnection, topics: list[str]) -> dict[str, str]:
+    """The IDs of topics; none of those that this client may not describe, and none of Kafka before 2.8."""
+    if not topics:
+        return {}
+    library = load_library()
+    futures = connection.admin.describe_topics(library.TopicCollection(topics), request_timeout=TIMEOUT_S)
+    found: dict[str, str] = {}
+    for topic, future in futures.items():
+        try:
+            own = future.result().topic_id
+        except library.KafkaException:
+            continue
+        if own is not None:
+            found[topic] = str(own).translate(_FOR_URLS).rstrip("=")
+    return found
+
+
+def _described(
+    connection: ClusterConnection, resources: list[tuple[Any, str]]
+) -> dict[tuple[str, str], dict[str, Any]]:
+    """The settings of resources, by their types and names; none of what this client may not describe."""
+    library = load_library()
+    asked = [library.admin.ConfigResource(*each) for each in resources]
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    futures = connection.admin.describe_configs(asked, request_timeout=TIMEOUT_S) if asked else {}
+    for resource, future in futures.items():
+        try:
+            found[resource.restype.name, resource.name] = future.result()
+        except library.KafkaException:
+            continue
+    return found
+
+
+def _settings(connection: ClusterConnection, topics: Collection[str]) -> dict[str, str | None]:
+    """Return what was set of topics and brokers while the cluster ran, without secrets, not what brokers' files say."""
+    library = load_library()
+    kinds, sources = library.admin.ResourceType, library.admin.ConfigSource
+    brokers = [(kinds.BROKER, str(each)) for each in connection.brokers]
+    found: dict[str, str | None] = {}
+    described = _described(connection, [*((kinds.TOPIC, each) for each in sorted(topics)), *brokers])
+    for (kind, name), own in described.items():
+        names = {
+            sources.DYNAMIC_TOPIC_CONFIG.value: name,
+            sources.DYNAMIC_BROKER_CONFIG.value: f"broker {name}",
+            sources.DYNAMIC_DEFAULT_BROKER_CONFIG.value: "broker default",
+        }
+        for each in own.values():
+            of = names.get(each.source)
+            if of is not None and (kind == "BROKER") == of.startswith("broker "):
+                found[f"{of}: {each.name}"] = each.value
+    return found
+
+
+def _topics(connection: ClusterConnection, topics: Collection[str]) -> dict[str, str]:
+    metadata = connection.ask(lambda left: connection.admin.list_topics(timeout=left))
+    found: dict[str, str] = {}
+    for name in sorted(topics & metadata.topics.keys()):
+        own = metadata.topics[name].partitions
+        replicas = max((len(each.replicas) for each in own.values()), default=0)
+        found[name] = f"of {len(own)} partitions with {replicas} replicas"
+    return found
+
+
+def _groups(connection: ClusterConnection) -> dict[str, dict[TopicPartition, int]]:
+    library = load_library()
+
+    def ask(left: float) -> list[str]:
+        found = connection.admin.list_consumer_groups(request_timeout=left).result()
+        if found.errors and not found.valid:
+            raise found.errors[0]
+        return sorted(each.group_id for each in found.valid)
+
+    positions: dict[str, dict[TopicPartition, int]] = defaultdict(dict)
+    for group in connection.ask(ask):
+        asked = [library.ConsumerGroupTopicPartitions(group)]
+        future = connection.admin.list_consumer_group_offsets(asked, request_timeout=TIMEOUT_S)[group]
+        for each in connection.ask(lambda _, future=future: future.result()).topic_partitions:
+            if each.offset >= 0:
+                positions[group][each.topic, each.partition] = each.offset
+    return dict(positions)
+
+
+def _acls(connection: ClusterConnection) -> list[str]:
+    library = load_library()
+    admin = library.admin
+    every = admin.AclBindingFilter(
+        admin.ResourceType.ANY,
+        None,
+        admin.ResourcePatternType.ANY,
+        principal=None,
+        host=None,
+        operation=admin.AclOperation.ANY,
+        permission_type=admin.AclPermissionType.ANY,
+    )
+    found: list[str] = []
+    for each in connection.ask(lambda left: connection.admin.describe_acls(every, request_timeout=left).result()):
+        kind = "CLUSTER" if each.restype.name == "BROKER" else each.restype.name  # librdkafka's name of it
+        pattern = each.resource_pattern_type.name
+        what = f"{kind} {each.name}" + ("" if pattern == "LITERAL" else f" ({pattern})")
+        found.append(
+            f"{each.permission_type.name} {each.operation.name} on {what} to {each.principal} from {each.host}"
+        )
+    return sorted(found)
+
+
+def _users(connection: ClusterConnection) -> list[str]:
+    def ask(left: float) -> dict[str, Any]:
+        return connection.admin.describe_user_scram_credentials(request_timeout=left).result()
+
+    found = connection.ask(ask)
+    return sorted(
+        f"{name} ({each.mechanism.name.replace('_', '-')})"
+        for name, own in found.items()
+        for each in own.scram_credential_infos
+    )

@@ -1,0 +1,109 @@
+"""Copies live partitions into a temporary directory, for as long as they are compared, by a consumer that commits
+nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from brokerless.errors import ClusterError
+from brokerless.jobs.diff.live.cluster import CLIENT_ID, RunningPartition
+from brokerless.jobs.load.loader import Loading, load_into
+from brokerless.jobs.load.routing import Routing
+from brokerless.jobs.restore.live.connection import ClusterConnection, load_library
+from brokerless.log import names
+from brokerless.log.commit.partition_writer import scratch_directory
+from brokerless.log.directory import PartitionPath, resolve
+from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.location import Location
+from brokerless.tables.batcher import BatchSettings
+
+_AT_ONCE = 10_000
+"""Messages of one record batch."""
+_SILENCE_S = 60.0
+"""How long nothing may come."""
+_WAIT_S = 0.2
+_HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+
+
+def at_hand(partition: PartitionPath | None, stack: ExitStack) -> PartitionPath | None:
+    """Return a partition that can be read: of a live one its copy, until ``stack`` ends. Raises :class:`ClusterError`,
+    and :class:`UnwritableError` where the temporary directory (``TMPDIR``) has no room."""
+    return _copied(partition, scratch_directory(stack)) if isinstance(partition, RunningPartition) else partition
+
+
+def _copied(partition: RunningPartition, to: Path) -> RunningPartition:
+    """Copy a partition. Where records were deleted meanwhile, it begins later."""
+    connection = ClusterConnection(partition.bootstrap, partition.client, client_id=CLIENT_ID)
+    topic, number = partition.place
+    routing = Routing(topic, number, start_offset=partition.begin, topic_id=partition.topic_id)
+    consumer = _consumer(connection)
+    try:
+        load_into(Destination.of(to), _batches(connection, consumer, partition), Loading(routing, BatchSettings("lz4")))
+        begin, _ = connection.ask(
+            lambda left: consumer.get_watermark_offsets(load_library().TopicPartition(topic, number), timeout=left)
+        )
+    finally:
+        consumer.close()
+    own = to / names.partition_directory(topic, number)
+    if not own.exists():  # nothing came
+        return replace(partition, begin=max(begin, partition.begin))
+    (copied,) = resolve(Location(str(own))).partitions
+    known = {each.name: getattr(copied, each.name) for each in fields(PartitionPath)}
+    return replace(partition, **known, begin=max(begin, partition.begin))
+
+
+def _consumer(connection: ClusterConnection) -> Any:
+    settings = connection.settings(
+        group_id=CLIENT_ID, enable_auto_commit=False, auto_offset_reset="earliest", enable_partition_eof=True,
+        isolation_level="read_uncommitted", check_crcs=True,
+    )  # fmt: skip
+    return connection.create(lambda: load_library().Consumer(settings))
+
+
+def _batches(connection: ClusterConnection, consumer: Any, partition: RunningPartition) -> Iterator[pa.RecordBatch]:
+    """Yield the records before the end of a partition, in order. Raises :class:`ClusterError`."""
+    library = load_library()
+    reached, heard = partition.begin, time.monotonic()
+    consumer.assign([library.TopicPartition(*partition.place, partition.begin)])
+    while reached < partition.end:
+        messages: list[Any] = consumer.consume(min(_AT_ONCE, partition.end - reached), _WAIT_S)
+        taken: list[Any] = []
+        for each in messages:
+            error = each.error()
+            if error is None:
+                reached = each.offset() + 1
+                if each.offset() < partition.end:
+                    taken.append(each)
+            elif error.code() == library.KafkaError._PARTITION_EOF:
+                reached = max(reached, each.offset())
+            elif not error.retriable() and error.fatal():
+                raise connection.failure(library.KafkaException(error))
+        if messages:
+            heard = time.monotonic()
+        elif connection.denied is not None or time.monotonic() - heard > _SILENCE_S:
+            text = connection.denied or f"no record came for {_SILENCE_S:.0f} s after offset {reached - 1}"
+            raise ClusterError(f"{partition.url}: {text}")
+        if taken:
+            yield _rows(taken)
+
+
+def _rows(messages: list[Any]) -> pa.RecordBatch:
+    times = [each.timestamp() for each in messages]
+    columns: dict[str, pa.Array] = {
+        "offset": pa.array([each.offset() for each in messages], pa.int64()),
+        "timestamp": pa.array([-1 if kind == 0 else ms for kind, ms in times], pa.int64()),
+        "key": pa.array([each.key() for each in messages], pa.binary()),
+        "value": pa.array([each.value() for each in messages], pa.binary()),
+    }
+    headers = [each.headers() for each in messages]
+    if any(headers):
+        rows = [[{"key": key, "value": value} for key, value in own or ()] for own in headers]
+        columns["headers"] = pa.array(rows, _HEADERS)
+    return pa.RecordBatch.from_pydict(columns)

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from brokerless.format import layouts
 from brokerless.log.checkpoint.leader_epochs import leader_epoch_checkpoint
-from brokerless.log.checkpoint.producer_snapshot import producer_snapshot
+from brokerless.log.producer.snapshot import producer_snapshot
 from brokerless.log.tiered.lineage import Epochs, parse_lineage
 
 CHUNK = 4 << 20

@@ -17,7 +17,7 @@ import brokerless
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.explanation.field import leaves
 from brokerless.explanation.files import build_batch, explain, explain_built
-from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
+from brokerless.log.producer.snapshot import load_producer_snapshot
 from brokerless.log.storage.location import Location
 
 ORDERS = Path(__file__).parents[2] / "demo/data/orders-0"

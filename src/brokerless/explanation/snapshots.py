@@ -9,7 +9,7 @@ from brokerless.explanation.field import Field
 from brokerless.explanation.meanings import NONE, time_of
 from brokerless.explanation.records import RecordRange
 from brokerless.format import layouts
-from brokerless.log.checkpoint.producer_snapshot import snapshot_checksum
+from brokerless.log.producer.snapshot import snapshot_checksum
 
 _SIZE = layouts.PRODUCER_SNAPSHOT_ENTRY.itemsize
 

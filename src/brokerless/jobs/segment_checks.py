@@ -23,7 +23,6 @@ from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.decoder import Decoder
 from brokerless.format.read.one_pass import OnePass
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
-from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.checkpoint.quorum_state import load_quorum_state
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.index.checks import (
@@ -39,6 +38,7 @@ from brokerless.log.live_segments import PAUSE_S, TRIES, OpenSegment, has_change
 from brokerless.log.offsets_once.findings import not_above, report_past_last
 from brokerless.log.offsets_once.in_file import FileOverlaps
 from brokerless.log.partition import damage_finding
+from brokerless.log.producer.snapshot import load_producer_snapshot
 from brokerless.log.recovery.misleading_indexes import Aborted, check_segment
 from brokerless.log.segment import Chunk, all_decoded, check_checksums, graded_within_log, scan_in_one_pass
 from brokerless.log.segment_end import is_zero

@@ -27,8 +27,8 @@ from brokerless.jobs.verify.partition import verify_partition
 from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import GrowingPartition, Journal, write_journal
 from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint, offset_checkpoint
-from brokerless.log.checkpoint.producer_snapshot import producer_snapshot
 from brokerless.log.directory import resolve
+from brokerless.log.producer.snapshot import producer_snapshot
 from brokerless.log.storage.location import Location
 
 NOW = 1_795_300_000_000

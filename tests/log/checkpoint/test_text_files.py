@@ -16,9 +16,9 @@ from brokerless.log.checkpoint.leader_epochs import leader_epoch_checkpoint, loa
 from brokerless.log.checkpoint.meta_properties import load_meta_properties, meta_properties
 from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint, offset_checkpoint
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata, partition_metadata
-from brokerless.log.checkpoint.producer_snapshot import ProducerSnapshot, load_producer_snapshot, producer_snapshot
 from brokerless.log.checkpoint.quorum_state import load_quorum_state
 from brokerless.log.checkpoint.topic_ids import random_id
+from brokerless.log.producer.snapshot import ProducerSnapshot, load_producer_snapshot, producer_snapshot
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.location import Location
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from tests.log.producer_batches import ABORT, COMMIT, batch, marker, parse
 
-from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.producer.checks import Duplicate, check_append
+from brokerless.log.producer.snapshot import load_producer_snapshot
 from brokerless.log.producer.state import EXPIRATION_MS, ProducerRefusal, ProducerState, load_state
 from brokerless.log.storage.location import Location
 

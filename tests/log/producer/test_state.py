@@ -16,7 +16,7 @@ from tests.golden import broker_data
 from tests.log.producer_batches import ABORT, batch, control, marker, parse
 
 from brokerless.format import layouts
-from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
+from brokerless.log.producer.snapshot import load_producer_snapshot
 from brokerless.log.producer.state import (
     EXPIRATION_MS,
     ProducerState,

@@ -11,8 +11,8 @@ import pytest
 from tests.log.tiered import golden, key_pairs
 
 from brokerless.log.checkpoint.leader_epochs import Epochs
-from brokerless.log.checkpoint.producer_snapshot import parse_producer_snapshot
 from brokerless.log.config import LogConfig
+from brokerless.log.producer.snapshot import parse_producer_snapshot
 from brokerless.log.producer.state import ProducerState, load_state
 from brokerless.log.storage.location import Location
 from brokerless.log.tiered.bucket import Bucket

@@ -19,10 +19,10 @@ from brokerless.format.read.batch_scan import scan_batches
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, read_checkpoints
-from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.commit.log_opener import open_log
 from brokerless.log.config import LogConfig
 from brokerless.log.index.readers import load_time_index, load_transaction_index
+from brokerless.log.producer.snapshot import load_producer_snapshot
 from brokerless.log.storage.location import Location
 from brokerless.log.write.log_writer import Appended, LogWriter
 

@@ -16,11 +16,11 @@ from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.jobs.segment_checks import check_transaction_index
 from brokerless.log import names
-from brokerless.log.checkpoint.producer_snapshot import ProducerSnapshot, load_producer_snapshot
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.index.checks import keeping_indexes
 from brokerless.log.producer.markers import Marker
 from brokerless.log.producer.recorded_aborts import PendingAborts, RecordedAbort, RecordedAborts, marker_missing
+from brokerless.log.producer.snapshot import ProducerSnapshot, load_producer_snapshot
 from brokerless.log.producer.state import CompletedTransaction, ProducerState, control_markers
 from brokerless.log.producer.transactions import open_transaction
 from brokerless.log.recovery.misleading_indexes import known_beginnings

@@ -40,7 +40,6 @@ from brokerless.jobs.rewrite.run import Rewrite, rewrite
 from brokerless.jobs.run.types import NONE, Spark
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_epochs
-from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.commit.commit import recover_commit
 from brokerless.log.commit.partition_copy import files_of
 from brokerless.log.commit.partition_writer import PartitionWriter
@@ -48,6 +47,7 @@ from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED
 from brokerless.log.directory import LogDirectory
 from brokerless.log.producer.loading import load_first_state
+from brokerless.log.producer.snapshot import load_producer_snapshot
 from brokerless.log.ranges import from_log_start
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import full_path

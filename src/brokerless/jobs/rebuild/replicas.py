@@ -18,8 +18,8 @@ from brokerless.internals.metadata.cluster import Cluster
 from brokerless.jobs.rebuild.nodes import Node
 from brokerless.kafka_names import TopicPartition
 from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs
-from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.live_segments import open_segments
+from brokerless.log.producer.snapshot import load_producer_snapshot
 from brokerless.progress import Report, ignore
 from brokerless.tables.partition_tables import read_batches
 

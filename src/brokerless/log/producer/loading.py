@@ -15,10 +15,10 @@ import numpy as np
 
 from brokerless.errors import refused_log
 from brokerless.findings import Finding, Kind
-from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.directory import PartitionPath
 from brokerless.log.index.readers import load_offset_index
 from brokerless.log.producer.recorded_aborts import RecordedAborts
+from brokerless.log.producer.snapshot import load_producer_snapshot
 from brokerless.log.producer.state import ProducerState, load_state
 from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import scan

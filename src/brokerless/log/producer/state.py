@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from brokerless.bounds import MAX_INT32
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
-from brokerless.log.checkpoint.producer_snapshot import ProducerSnapshot, producer_snapshot
 from brokerless.log.producer.markers import Marker, NoMarker, read_markers
 from brokerless.log.producer.recorded_aborts import PendingAborts, RecordedAborts
+from brokerless.log.producer.snapshot import ProducerSnapshot, producer_snapshot
 
 KEPT_BATCHES = 5
 """How many of its last batches are known of a producer, for as many it may have in flight."""

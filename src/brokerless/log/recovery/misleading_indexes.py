@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.log import names
-from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.index.checks import (
     KEEP_INDEXES,
@@ -37,6 +36,7 @@ from brokerless.log.live_segments import open_segments
 from brokerless.log.offset_gaps import missing_offsets, missing_segment
 from brokerless.log.partition import transactions_of
 from brokerless.log.producer.recorded_aborts import RecordedAborts
+from brokerless.log.producer.snapshot import load_producer_snapshot
 from brokerless.log.producer.transactions import Transactions
 from brokerless.log.recovery.trust import TrustedSegment
 from brokerless.log.segment import scan, scan_headers

@@ -17,7 +17,7 @@ from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.remote.segment_metadata import SegmentMetadata
 from brokerless.log.checkpoint.leader_epochs import Epochs, assign, truncate_from_end, truncate_from_start
-from brokerless.log.checkpoint.producer_snapshot import ProducerSnapshot, parse_producer_snapshot
+from brokerless.log.producer.snapshot import ProducerSnapshot, parse_producer_snapshot
 from brokerless.log.segment import scan_headers
 from brokerless.log.tiered.bucket import Bucket, of_another_topic
 from brokerless.log.tiered.decryption import KeyPairs

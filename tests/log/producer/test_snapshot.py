@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.golden import broker_data
 
-from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
+from brokerless.log.producer.snapshot import load_producer_snapshot
 from brokerless.log.storage.location import Location
 
 TXN_SNAPSHOT = broker_data("clean") / "_.dots-and_under.scores-0-0" / "00000000000000000005.snapshot"

@@ -22,7 +22,7 @@ ORDER = (
     "format.layouts format.kernel_library format.compiler format.kernel format.intrinsics format.varint format.columns",
     "format.plain_varint format.crc format.codecs format.read",
     "format.messages format.other_files format.write format.control format.convert format.filter format.append",
-    "log.names log.config log.settings log.storage log.own_file log.checkpoint log.snapshots log.index",
+    "log.names log.config log.settings log.storage log.own_file log.checkpoint log.backups log.index",
     "log.segment_end log.segment",
     "log.completion log.tiered log.directory log.ranges log.positions log.live_segments log.seek",
     "log.offsets_once log.offset_gaps log.walk log.producer log.partition log.tail log.write log.upload log.recovery",

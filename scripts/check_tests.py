@@ -118,7 +118,7 @@ TESTED_IN = {
     "jobs/diff/live": "kafka/test_compared_live.py",
     "jobs/backup/keys": "jobs/backup/test_encrypted.py",
     "views/jobs/backup": "cli/commands/test_backup.py",
-    "log/snapshots": "jobs/check/test_job.py",
+    "log/backups": "jobs/check/test_job.py",
     "log/tiered/listing": "jobs/check/test_job.py",
     "jobs/manifest": "cli/test_manifest.py",
     "jobs/named_partitions": "jobs/convert/test_job.py",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.forget.job import ForgetResult
     from brokerless.jobs.forget.prune import PruneResult
     from brokerless.jobs.rebuild.plan import Rebuild
-    from brokerless.log.snapshots.snapshot import RunKeys, Snapshot
+    from brokerless.log.backups.snapshot import RunKeys, Snapshot
     from brokerless.serving.server import Server
 
 

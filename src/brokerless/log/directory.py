@@ -15,6 +15,7 @@ from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.log import names
+from brokerless.log.backups.names import is_backup
 from brokerless.log.checkpoint.hidden_segments import NOTHING_HIDDEN, HiddenSegments, hidden_segments
 from brokerless.log.checkpoint.log_start import LogStartOffsets
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
@@ -22,7 +23,6 @@ from brokerless.log.completion.files import Completion, complete
 from brokerless.log.completion.findings import check_completion, check_removed
 from brokerless.log.completion.removed import with_lost
 from brokerless.log.names import INCLUDE, Include, PartitionState, SegmentFile, SegmentFileKind
-from brokerless.log.snapshots.names import is_backup
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.paths import directory_name
 from brokerless.log.storage.segment_files import settled_entries

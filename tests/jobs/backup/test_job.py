@@ -19,8 +19,8 @@ from brokerless.findings import Finding
 from brokerless.jobs.backup import partition
 from brokerless.jobs.backup.plan import named_id
 from brokerless.jobs.backup.segments import as_remote
-from brokerless.log.snapshots.place import BackupPlace
-from brokerless.log.snapshots.snapshot import SnapshotSegment
+from brokerless.log.backups.place import BackupPlace
+from brokerless.log.backups.snapshot import SnapshotSegment
 from brokerless.log.storage.location import Location
 from brokerless.log.tiered.decryption import KeyPairs
 from brokerless.log.tiered.segment_log import read_index

@@ -24,8 +24,8 @@ from brokerless.jobs.forget.job import forget
 from brokerless.jobs.forget.prune import prune
 from brokerless.jobs.forget.rules import KeepRules, decide
 from brokerless.jobs.rewrite.plan import Source
+from brokerless.log.backups.snapshot import Snapshot
 from brokerless.log.directory import resolve
-from brokerless.log.snapshots.snapshot import Snapshot
 from brokerless.log.storage.location import Location
 
 DAY = 86_400_000

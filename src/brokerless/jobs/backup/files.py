@@ -14,8 +14,8 @@ from brokerless.findings import Finding
 from brokerless.jobs.backup.plan import BackupPlan
 from brokerless.jobs.recovered.quorum import quorum_files
 from brokerless.log import names
+from brokerless.log.backups.snapshot import SnapshotFile
 from brokerless.log.directory import LogDirectory
-from brokerless.log.snapshots.snapshot import SnapshotFile
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.storage.object_store import new_object
 from brokerless.log.tiered.listing.stored_objects import file_differs, sizes_in

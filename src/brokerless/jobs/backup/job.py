@@ -21,9 +21,9 @@ from brokerless.jobs.backup.keys import keys_of_run
 from brokerless.jobs.backup.partition import BackupTaskResult, run_task
 from brokerless.jobs.backup.plan import BackupPlan
 from brokerless.jobs.run.job import in_order, longest_first, run
-from brokerless.log.snapshots.names import SnapshotName
-from brokerless.log.snapshots.place import BackupPlace
-from brokerless.log.snapshots.snapshot import (
+from brokerless.log.backups.names import SnapshotName
+from brokerless.log.backups.place import BackupPlace
+from brokerless.log.backups.snapshot import (
     VERSION,
     BackupConfig,
     SegmentsFile,

@@ -9,8 +9,8 @@ from msgspec import structs
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Kind
-from brokerless.log.snapshots.place import BackupPlace
-from brokerless.log.snapshots.snapshot import VERSION, RunKeys
+from brokerless.log.backups.place import BackupPlace
+from brokerless.log.backups.snapshot import VERSION, RunKeys
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.object_store import new_object
 from brokerless.log.tiered.decryption import DecryptionError, data_key_id, unwrap

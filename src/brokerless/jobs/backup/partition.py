@@ -22,9 +22,7 @@ from brokerless.jobs.recovered.losses import TO_THE_END, Loss, summed
 from brokerless.jobs.recovered.open_files import LogFile, OpenFiles, with_open_files
 from brokerless.jobs.recovered.reading import PartitionFiles, list_files_again
 from brokerless.log import names
-from brokerless.log.checkpoint.leader_epochs import Epochs, assign, truncate_from_end, truncation_offset
-from brokerless.log.config import LogConfig
-from brokerless.log.snapshots.snapshot import (
+from brokerless.log.backups.snapshot import (
     LastBatch,
     LostRange,
     MissingPartition,
@@ -32,6 +30,8 @@ from brokerless.log.snapshots.snapshot import (
     SnapshotPartition,
     SnapshotSegment,
 )
+from brokerless.log.checkpoint.leader_epochs import Epochs, assign, truncate_from_end, truncation_offset
+from brokerless.log.config import LogConfig
 from brokerless.log.tiered.writing.objects import ObjectFormat, UploadPlace
 from brokerless.offset_spans import Span, union, without
 from brokerless.progress import Done, Report

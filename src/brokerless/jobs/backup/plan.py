@@ -23,12 +23,9 @@ from brokerless.jobs.rebuild.replicas import topic_ids_of
 from brokerless.jobs.recovered.reading import describe_files
 from brokerless.jobs.rewrite.plan import Source
 from brokerless.log import names
-from brokerless.log.commit.partition_writer import output_directory
-from brokerless.log.config import UNBOUNDED, LogConfig
-from brokerless.log.directory import LogDirectory
-from brokerless.log.snapshots.names import DIRECTORY, SnapshotName, split_path
-from brokerless.log.snapshots.place import BackupPlace
-from brokerless.log.snapshots.snapshot import (
+from brokerless.log.backups.names import DIRECTORY, SnapshotName, split_path
+from brokerless.log.backups.place import BackupPlace
+from brokerless.log.backups.snapshot import (
     NAME,
     MetadataEnd,
     MissingPartition,
@@ -36,6 +33,9 @@ from brokerless.log.snapshots.snapshot import (
     SnapshotFile,
     SnapshotSegment,
 )
+from brokerless.log.commit.partition_writer import output_directory
+from brokerless.log.config import UNBOUNDED, LogConfig
+from brokerless.log.directory import LogDirectory
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import is_local_within, refuse_repeated
 from brokerless.log.storage.side_by_side import side_by_side

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from brokerless.errors import UnreadableError
 from brokerless.jobs.recovered.open_files import OpenFiles
 from brokerless.jobs.recovered.writing import groups_of, intact_bytes, write_batches
+from brokerless.log.backups.snapshot import SnapshotSegment
 from brokerless.log.checkpoint.leader_epochs import Epochs
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.producer.recorded_aborts import RecordedAborts
 from brokerless.log.producer.snapshot import parse_producer_snapshot
 from brokerless.log.producer.state import ProducerState, load_state
-from brokerless.log.snapshots.snapshot import SnapshotSegment
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.tiered.decryption import KeyPairs
 from brokerless.log.tiered.manifest import LIMIT, parse_manifest

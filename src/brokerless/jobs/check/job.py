@@ -18,8 +18,8 @@ from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
 from brokerless.jobs.check.snapshots import load_with_segments
 from brokerless.jobs.run.job import in_order, longest_first, run
-from brokerless.log.snapshots.place import BackupPlace
-from brokerless.log.snapshots.snapshot import Snapshot, SnapshotFile, SnapshotSegment
+from brokerless.log.backups.place import BackupPlace
+from brokerless.log.backups.snapshot import Snapshot, SnapshotFile, SnapshotSegment
 from brokerless.log.storage.atomic import SUFFIX
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.side_by_side import side_by_side

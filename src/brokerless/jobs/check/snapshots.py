@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
-from brokerless.log.snapshots.names import LATEST, SnapshotName
-from brokerless.log.snapshots.place import BackupPlace
-from brokerless.log.snapshots.snapshot import Snapshot, SnapshotSegment
+from brokerless.log.backups.names import LATEST, SnapshotName
+from brokerless.log.backups.place import BackupPlace
+from brokerless.log.backups.snapshot import Snapshot, SnapshotSegment
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered.detection import backup_at, snapshot_of

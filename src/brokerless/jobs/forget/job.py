@@ -10,8 +10,8 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.jobs.check.snapshots import load_with_segments
 from brokerless.jobs.forget.rules import Decision, KeepRules, decide
-from brokerless.log.snapshots.names import SnapshotName
-from brokerless.log.snapshots.place import BackupPlace
+from brokerless.log.backups.names import SnapshotName
+from brokerless.log.backups.place import BackupPlace
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.object_store import new_object, remove_object
 from brokerless.log.tiered.detection import backup_at

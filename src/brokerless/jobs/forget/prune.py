@@ -15,8 +15,8 @@ from brokerless import clock
 from brokerless.errors import UnreadableError, UnwritableError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.jobs.check.snapshots import load_with_segments
-from brokerless.log.snapshots.names import SnapshotName, parse_stem
-from brokerless.log.snapshots.place import BackupPlace
+from brokerless.log.backups.names import SnapshotName, parse_stem
+from brokerless.log.backups.place import BackupPlace
 from brokerless.log.storage.atomic import SUFFIX
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.object_store import put_object, remove_object

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
-from brokerless.log.snapshots.snapshot import Snapshot
+from brokerless.log.backups.snapshot import Snapshot
 from brokerless.requests.backups import ForgetRequest
 
 _DAY_MS = 86_400_000

@@ -14,9 +14,9 @@ from threading import RLock
 
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
-from brokerless.log.snapshots.place import BackupPlace
-from brokerless.log.snapshots.snapshot import SnapshotFile
-from brokerless.log.snapshots.state import SnapshotState, load_state
+from brokerless.log.backups.place import BackupPlace
+from brokerless.log.backups.snapshot import SnapshotFile
+from brokerless.log.backups.state import SnapshotState, load_state
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered import object_names

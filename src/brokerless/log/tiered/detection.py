@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
-from brokerless.log.snapshots import names as snapshot_names
+from brokerless.log.backups import names as snapshot_names
 from brokerless.log.storage import paths
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.tiered import object_names
 
 if TYPE_CHECKING:
-    from brokerless.log.snapshots.names import SnapshotName
-    from brokerless.log.snapshots.place import BackupPlace
+    from brokerless.log.backups.names import SnapshotName
+    from brokerless.log.backups.place import BackupPlace
 
 OPTION = "tiered"
 """The storage option with those of tiered storage: ``key_pairs``, ``layout``, ``remote`` (a list) and ``unread``."""
@@ -147,7 +147,7 @@ def remote_of(location: Location) -> Location | None:
 def backup_at(location: Location) -> tuple[BackupPlace, SnapshotName | None]:
     """A backup, and which of its snapshots a path names, if it is ``URL@SNAPSHOT``. Raises :class:`UnreadableError`
     where there is no backup, and :class:`UsageError` where it has no such snapshot."""
-    from brokerless.log.snapshots.place import BackupPlace  # it imports PyArrow
+    from brokerless.log.backups.place import BackupPlace  # it imports PyArrow
 
     split = None if location.is_directory() else snapshot_names.split_path(location)
     backup = BackupPlace(location if split is None else split[0])

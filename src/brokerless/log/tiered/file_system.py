@@ -16,10 +16,10 @@ from fsspec import AbstractFileSystem  # pyright: ignore[reportMissingTypeStubs]
 
 from brokerless.findings import Finding, Kind
 from brokerless.log import names
+from brokerless.log.backups.snapshot import SnapshotFile
 from brokerless.log.checkpoint.offset_checkpoints import offset_checkpoint
 from brokerless.log.checkpoint.partition_metadata import partition_metadata
 from brokerless.log.names import SegmentFileKind
-from brokerless.log.snapshots.snapshot import SnapshotFile
 from brokerless.log.storage.files import File, RemoteFile
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.tiered.bucket import FRESH_S, Bucket, of_another_topic

@@ -10,7 +10,7 @@ from brokerless.jobs.check.job import CheckResult
 from brokerless.jobs.forget.job import ForgetResult
 from brokerless.jobs.forget.prune import PruneResult
 from brokerless.log import names
-from brokerless.log.snapshots.snapshot import RunKeys, Snapshot, SnapshotPartition
+from brokerless.log.backups.snapshot import RunKeys, Snapshot, SnapshotPartition
 from brokerless.text import count_of, format_bytes
 from brokerless.values import members
 from brokerless.views.table import NOTHING, format_number, table

@@ -8,8 +8,8 @@ import hashlib
 
 from brokerless.errors import UnreadableError
 from brokerless.findings import Kind
-from brokerless.log.snapshots.place import BackupPlace
-from brokerless.log.snapshots.snapshot import SnapshotFile
+from brokerless.log.backups.place import BackupPlace
+from brokerless.log.backups.snapshot import SnapshotFile
 from brokerless.log.tiered.decryption import DecryptionError, KeyPairs, decrypt_file
 
 

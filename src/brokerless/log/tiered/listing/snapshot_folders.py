@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from brokerless.findings import Finding, Kind
-from brokerless.log.snapshots.snapshot import LostRange, SnapshotPartition, SnapshotSegment
-from brokerless.log.snapshots.state import SnapshotState
+from brokerless.log.backups.snapshot import LostRange, SnapshotPartition, SnapshotSegment
+from brokerless.log.backups.state import SnapshotState
 from brokerless.log.storage.location import Location
 from brokerless.log.tiered.listing.folder import Folder
 from brokerless.log.tiered.object_names import ObjectKind, PartitionName

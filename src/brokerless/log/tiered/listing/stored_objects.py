@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from brokerless.findings import Finding, Kind
-from brokerless.log.snapshots.names import DIRECTORY
-from brokerless.log.snapshots.snapshot import SnapshotSegment
+from brokerless.log.backups.names import DIRECTORY
+from brokerless.log.backups.snapshot import SnapshotSegment
 from brokerless.log.storage.atomic import SUFFIX
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.side_by_side import side_by_side

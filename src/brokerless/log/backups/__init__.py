@@ -1,4 +1,4 @@
-"""Snapshots of a backup: which segments of a bucket were the cluster's logs at a time.
+"""Backups in buckets: their snapshots, each with the segments that were the cluster's logs at a time.
 
 A *snapshot* is one run of ``backup``: a JSON file, which makes it one, and a *list* with a row for each segment. A list
 is *full*, or has what came and went since that of its *parent*. ``URL@SNAPSHOT`` is a log directory: the *place* is the

@@ -10,9 +10,9 @@ from functools import cached_property
 
 from brokerless.errors import UnreadableError
 from brokerless.log import names
-from brokerless.log.snapshots.names import parse_stem
-from brokerless.log.snapshots.place import BackupPlace
-from brokerless.log.snapshots.snapshot import Snapshot, SnapshotFile, SnapshotSegment
+from brokerless.log.backups.names import parse_stem
+from brokerless.log.backups.place import BackupPlace
+from brokerless.log.backups.snapshot import Snapshot, SnapshotFile, SnapshotSegment
 from brokerless.log.storage.location import Location
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from brokerless import clock
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
-from brokerless.log.snapshots.names import CONFIG, DIRECTORY, LATEST, SnapshotName, parse_stem
-from brokerless.log.snapshots.snapshot import (
+from brokerless.log.backups.names import CONFIG, DIRECTORY, LATEST, SnapshotName, parse_stem
+from brokerless.log.backups.snapshot import (
     LIMIT,
     BackupConfig,
     RunKeys,

@@ -195,6 +195,7 @@ TESTED_IN = {
     "serving/answers/metadata": "serving/test_differential.py",
     "serving/answers/refusals": "serving/test_differential.py",
     "serving/context": "serving/test_server.py",
+    "serving/tls": "serving/test_certificates.py",
     "serving/groups/errors": "serving/groups/test_classic.py",
 }
 """Where modules without a file of their own are tested, or all such modules of a package."""

@@ -6,7 +6,6 @@ import asyncio
 import errno
 import os
 import socket
-import ssl
 import threading
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -33,6 +32,7 @@ from brokerless.serving.login import Login, Users, read_users, users_of_cluster
 from brokerless.serving.reports import Reports
 from brokerless.serving.source.new_partitions import IsWanted, NewPartitions
 from brokerless.serving.source.topics import Topics, load_topics
+from brokerless.serving.tls import tls_context
 
 PORT = 9092
 _LAST_PORT = 65535
@@ -159,39 +159,6 @@ def _users(options: ServeOptions, topics: Topics) -> tuple[Users | None, Access 
     return users, Access(acls, options.super_users, options.allows_unless_listed) if has_access else None
 
 
-def _tls(options: ServeOptions) -> ssl.SSLContext | None:
-    if options.tls_cert is None:
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(options.tls_cert, options.tls_key)
-    except (OSError, ValueError) as error:  # SSLError is an OSError
-        if options.tls_key is not None:
-            text = f"{options.tls_cert} and {options.tls_key} have no certificate with its key: {_plain(error)}"
-        else:
-            text = f"{options.tls_cert} has no certificate with its key: {_plain(error)}; give the key with --tls-key "
-            text += "FILE, or put it into the same file"
-        raise UsageError(text) from error
-    if options.tls_client_ca is not None:
-        context.verify_mode = ssl.CERT_REQUIRED
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # brokers trust what is in their truststore
-        try:
-            context.load_verify_locations(options.tls_client_ca)
-        except (OSError, ValueError) as error:
-            raise UsageError(f"{options.tls_client_ca} has no certificates: {_plain(error)}") from error
-    return context
-
-
-def _plain(error: Exception) -> str:
-    """Return why ``ssl`` does not take files."""
-    if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
-        return "the key is that of another certificate"
-    if isinstance(error, ssl.SSLError):
-        return "there is none in PEM"
-    return str(error.strerror if isinstance(error, OSError) else error)
-
-
 @dataclass(slots=True, repr=False)
 class Server:
     """Serves log directories. It runs in a thread of its own within a with statement, or between :meth:`start` and
@@ -282,7 +249,8 @@ class Server:
         options, reports = self.options, Reports(self.report)
         topics = load_topics(self.directories, reports, skips_damage=options.skips_damage, hidden=self.hidden)
         path = None if options.offsets is None else Path(options.offsets)
-        (users, access), context = _users(options, topics), _tls(options)
+        users, access = _users(options, topics)
+        context = tls_context(options.tls_cert, options.tls_key, options.tls_client_ca)
         serving = Serving(
             topics,
             Coordinator(CommittedOffsets(reports, path)),

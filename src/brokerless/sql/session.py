@@ -31,7 +31,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.ordered_threads import processors
 from brokerless.progress import Report
 from brokerless.sql.topics import TopicTypes, topic_dataset, topics_of
-from brokerless.tables.sql_condition import MACROS, without_progress
+from brokerless.tables.where_condition import MACROS, without_progress
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -189,7 +189,7 @@ def given_header(header: tuple[str, bytes | str]) -> tuple[str, bytes]:
 
 def condition_match(condition: str, topic: str | None, partition: int | None) -> Match:
     """Return what selects the records of a partition by a condition of SQL."""
-    from brokerless.tables.sql_condition import COLUMNS, SqlCondition
+    from brokerless.tables.where_condition import COLUMNS, SqlCondition
 
     compiled, source = SqlCondition(condition), RowSource("", topic, partition)
 

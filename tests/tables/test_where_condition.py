@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from brokerless.errors import UsageError
-from brokerless.tables.sql_condition import COLUMNS, SqlCondition
+from brokerless.tables.where_condition import COLUMNS, SqlCondition
 
 HEADED = {"timestamp": 86_400_000, "headers": [{"key": "h", "value": b"1"}]}
 ROWS = [

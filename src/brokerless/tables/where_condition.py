@@ -1,4 +1,4 @@
-"""Evaluates a condition of DuckDB's SQL on records."""
+"""The condition of ``--where`` and ``where=``: an expression of SQL that DuckDB evaluates on records."""
 
 from __future__ import annotations
 

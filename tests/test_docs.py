@@ -324,16 +324,20 @@ def test_every_module_is_listed_with_its_first_line() -> None:
 
 
 def test_the_developers_page_names_every_room() -> None:
-    """As ``name.py``, ``name/``, or for those of ``jobs/`` in its row."""
+    """As ``name.py`` or ``name/``, those of ``log/`` too, and each job in a row of ``jobs/``."""
     page = (ROOT / "DEVELOPERS.md").read_text()
     rows = re.findall(r"^\| (`[^|]+) \| ([^|]+) \|$", page, flags=re.MULTILINE)
-    named = {name.rstrip("/") for first, _ in rows for name in re.findall(r"`([\w.]+/?)`", first)}
+    named = {name.rstrip("/") for first, _ in rows for name in re.findall(r"`([\w./]+)`", first)}
     package = ROOT / "src/brokerless"
     there = {path.name for path in package.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
     assert there - named == {"__init__.py", "__main__.py"}
-    (jobs,) = (second for first, second in rows if first == "`jobs/`")
-    packages = {path.name for path in (package / "jobs").iterdir() if (path / "__init__.py").exists()}
-    assert packages == {*re.findall(r"`(\w+)`", jobs)}
+    assert {f"log/{each}" for each in packages_in(package / "log")} <= named
+    jobs = " ".join(second for first, second in rows if first.startswith("`jobs/`"))
+    assert packages_in(package / "jobs") <= {*re.findall(r"`(\w+)`", jobs)}
+
+
+def packages_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir() if (path / "__init__.py").exists()}
 
 
 def test_all_decisions_are_listed() -> None:

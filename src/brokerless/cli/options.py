@@ -242,8 +242,9 @@ def add_batch_settings(
 def add_max_batch_bytes(parser: ArgumentParser) -> None:
     """The option of those commands that inflate batches."""
     help_of_size = (
-        "what one batch may inflate to, as 500MB or 1GiB (default: 128MiB; a quarter of it after eight such batches); "
-        "a larger one counts as damage, so that a small file cannot fill the memory or keep a processor busy"
+        "bytes that one batch may inflate to, as 500MB or 1GiB (default: 128MiB); a larger one counts as damage. After "
+        "eight batches of more than a quarter of it, that quarter is the limit: a small file must not keep a processor "
+        "busy"
     )
     parser.add_argument("--max-batch-bytes", type=size, metavar="SIZE", help=help_of_size)
 

@@ -22,15 +22,15 @@ class BackupRequest:
     name: str | None = given(TEXT, "a name of the snapshot, by which it is read as URL@NAME", "NAME", default=None)
     public_keys: Mapping[str, str | os.PathLike[str]] | None = given(
         KEY_PAIRS,
-        "encrypt what is stored for this key pair: its public key (RSA, PEM), by its name; repeat it",
+        "encrypt all that is stored, for this key pair: its public key (RSA, PEM), by the pair's name; repeat it",
         flag="--public-key",
         is_repeated=True,
         default=None,
     )
     one_key: bool = given(
-        FLAG, "store it for one --public-key: without its private key, nobody reads the backup again", default=False
+        FLAG, "accept a single --public-key: if its private key is lost, nobody reads the backup again", default=False
     )
-    compress: bool = given(FLAG, "compress (zstd) the segments whose first batch is not compressed", default=False)
+    compress: bool = given(FLAG, "compress (zstd) segments whose first batch is not compressed", default=False)
     segment_size: int | None = given(SIZE, "bytes at which stored segments end (default: 256MiB)", default=None)
     dry_run: bool = given(shared.DRY_RUN, default=False)
     include: Collection[Include] | Include = given(shared.INCLUDE, default=())
@@ -51,13 +51,13 @@ class CheckRequest:
 
 @request
 class ForgetRequest:
-    keep_last: int = given(COUNT, "the last N stay", default=0)
-    keep_hourly: int = given(COUNT, "the newest of each of the last N hours that have one stays", default=0)
-    keep_daily: int = given(COUNT, "the newest of each of the last N days that have one stays", default=0)
-    keep_weekly: int = given(COUNT, "the newest of each of the last N weeks that have one stays", default=0)
-    keep_monthly: int = given(COUNT, "the newest of each of the last N months that have one stays", default=0)
-    keep_yearly: int = given(COUNT, "the newest of each of the last N years that have one stays", default=0)
-    keep_within: int = given(COUNT, "all stay that are not older than so many days", "DAYS", default=0)
+    keep_last: int = given(COUNT, "keep the last N snapshots", default=0)
+    keep_hourly: int = given(COUNT, "keep the newest snapshot of each of the last N hours that have one", default=0)
+    keep_daily: int = given(COUNT, "keep the newest snapshot of each of the last N days that have one", default=0)
+    keep_weekly: int = given(COUNT, "keep the newest snapshot of each of the last N weeks that have one", default=0)
+    keep_monthly: int = given(COUNT, "keep the newest snapshot of each of the last N months that have one", default=0)
+    keep_yearly: int = given(COUNT, "keep the newest snapshot of each of the last N years that have one", default=0)
+    keep_within: int = given(COUNT, "keep all snapshots that are not older than so many days", "DAYS", default=0)
     apply: bool = given(FLAG, "forget the snapshots; without it, nothing is changed", default=False)
 
 
@@ -65,7 +65,7 @@ class ForgetRequest:
 class PruneRequest:
     grace: int = given(
         HOURS,
-        "how many hours what no snapshot names stays (default: 48); 0 only while nothing else runs",
+        "hours for which objects stay that no snapshot names (default: 48); 0 only while nothing else runs",
         default=48,
     )
     apply: bool = given(FLAG, "remove the objects; without it, nothing is changed", default=False)
@@ -75,11 +75,11 @@ class PruneRequest:
 class KeysRequest:
     add: Mapping[str, str | os.PathLike[str]] | None = given(
         KEY_PAIRS,
-        "a key pair that reads the backup, too: its public key (RSA, PEM); can be repeated",
+        "a key pair that reads the backup as well: its public key (RSA, PEM); can be repeated",
         is_repeated=True,
         default=None,
     )
     remove: Collection[str] = given(
-        NAME_LIST, "a key pair that reads it no more; can be repeated", "ID", is_repeated=True, default=()
+        NAME_LIST, "a key pair that no longer reads the backup; can be repeated", "ID", is_repeated=True, default=()
     )
     key_pairs: Mapping[str, str | os.PathLike[str]] | None = given(shared.KEY_PAIR, default=None)

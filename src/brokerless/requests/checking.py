@@ -39,19 +39,21 @@ class VerifyRequest:
     spark: Spark = given(shared.SPARK, default="none")
     budget: int | None = given(AMOUNT, "verify at most so many bytes in this run, as 50GB; needs --state", default=None)
     state: str | os.PathLike[str] | None = given(
-        DIRECTORY, "for what was verified when, for --budget; not in a log directory", default=None
+        DIRECTORY,
+        "directory that records what was verified when, for --budget; not within a log directory",
+        default=None,
     )
 
 
 @request
 class AuditRequest:
     kafka: str | None = given(
-        TEXT, f"the Kafka whose start is foreseen, by default the newest that starts: {_KAFKA}", "VERSION",
+        TEXT, f"the version of Kafka whose start is predicted (default: the newest that starts): {_KAFKA}", "VERSION",
         default=None, kw_only=False,
     )  # fmt: skip
     log_dirs: Collection[str | os.PathLike[str]] = given(shared.LOG_DIRS, default=())
     price_per_gb: float | None = given(
-        PRICE, "what 10^9 bytes cost in a month in the bucket: shows costs as well; with --remote, or of a bucket",
+        PRICE, "price of 10^9 bytes in the bucket for a month, to show costs; needs --remote, or a bucket to audit",
         default=None,
     )  # fmt: skip
     max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
@@ -61,7 +63,7 @@ class AuditRequest:
 @request
 class RestartRequest:
     kafka: str | None = given(
-        TEXT, f"the Kafka that starts, the newest by default; what others refuse is said as well: {_KAFKA}", "VERSION",
+        TEXT, f"the version of Kafka that starts (default: the newest, with what others refuse): {_KAFKA}", "VERSION",
         default=None, kw_only=False,
     )  # fmt: skip
     log_dirs: Collection[str | os.PathLike[str]] = given(shared.LOG_DIRS, default=())
@@ -72,26 +74,30 @@ class RestartRequest:
 @request
 class SizeRequest:
     sample: float | None = given(
-        SAMPLE, "bytes of each topic to read, or a share of it (4 %, at most 4 MiB)", default=None
+        SAMPLE, "bytes of each topic to read, or a share of it (default: 4 %, at most 4 MiB)", default=None
     )
     full: bool = given(FLAG, "read everything, for exact sizes: as slow as converting for each choice", default=False)
     message_formats: Collection[int] = given(
-        MESSAGE_FORMATS, "compare this format (all); can be repeated", flag="--format", is_repeated=True, default=()
+        MESSAGE_FORMATS,
+        "a message format to compare (default: all); can be repeated",
+        flag="--format",
+        is_repeated=True,
+        default=(),
     )
     codecs: Collection[str] = given(
-        several_of(*COMPRESSION_TYPES), "compare this compression.type (all); can be repeated",
+        several_of(*COMPRESSION_TYPES), "a compression.type to compare (default: all); can be repeated",
         flag="--codec", is_repeated=True, default=(),
     )  # fmt: skip
     levels: Collection[int] = given(
-        NUMBERS, "compare this compression level (Kafka's default, and a few for v2); can be repeated", "N",
+        NUMBERS, "a compression level to compare (default: Kafka's, and a few more for v2); can be repeated", "N",
         flag="--level", is_repeated=True, default=(),
     )  # fmt: skip
     batch_sizes: Collection[int] = given(
-        SIZES, "compare batches of this batch.size (16KiB, 128KiB, 1MiB); can be repeated",
+        SIZES, "a batch.size to compare (default: 16KiB, 128KiB, 1MiB); can be repeated",
         flag="--batch-size", is_repeated=True, default=(),
     )  # fmt: skip
     batch_records: Collection[int] = given(
-        RECORD_COUNTS, "compare batches of so many records (1, 10, 100, 1000); can be repeated",
+        RECORD_COUNTS, "a number of records in a batch to compare (default: 1, 10, 100, 1000); can be repeated",
         is_repeated=True, default=(),
     )  # fmt: skip
     max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
@@ -109,11 +115,13 @@ class ReportRequest:
 @request
 class TrimRequest:
     free: int | str | None = given(ANY_SIZE, "bytes that are to become free, as 500MB or 20GiB", default=None)
-    retention: bool = given(FLAG, "what retention.ms and retention.bytes of each topic let go now", default=False)
+    retention: bool = given(
+        FLAG, "segments that a broker would delete now by retention.ms and retention.bytes of each topic", default=False
+    )
     before: Time | None = given(TIME, "segments whose records are all before a time", default=None)
-    topics: Collection[str] | None = given(NAME_LIST, "only of these topics, by name", flag=None, default=None)
+    topics: Collection[str] | None = given(NAME_LIST, "only these topics, by name", flag=None, default=None)
     log_dirs: Collection[str | os.PathLike[str]] = given(
-        PATH_LIST, "another log directory of the same broker, to know topics and groups by; can be repeated",
+        PATH_LIST, "another log directory of the same broker, for what it has of topics and groups; can be repeated",
         "DIRECTORY", flag="--log-dir", is_repeated=True, default=(),
     )  # fmt: skip
     apply: bool = given(FLAG, "remove the segments; without it, nothing is changed", default=False)

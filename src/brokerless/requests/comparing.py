@@ -44,17 +44,17 @@ QUICK = Option(
 class DiffRequest:
     left: str | os.PathLike[str] | OpenedLog | Iterable[str | os.PathLike[str] | OpenedLog] = given(
         SIDE,
-        "what is compared: several are disks of one cluster, and of several replicas that with the greatest leader "
-        "epoch counts, and of these the longest",
+        "one side: a log, or the disks of one cluster. Of several replicas of a partition, the one with the greatest "
+        "leader epoch is compared, and of these the longest",
         flag=None,
         kw_only=False,
     )
     right: str | os.PathLike[str] | OpenedLog | Iterable[str | os.PathLike[str] | OpenedLog] = given(
-        SIDE, "what it is compared with", flag=None, kw_only=False
+        SIDE, "the other side", flag=None, kw_only=False
     )
     topics: Collection[str] | None = given(
         NAME_LIST,
-        "of these topics alone, by names or patterns (click*). Kafka's own topics are compared only if they are named "
+        "only these topics, by names or patterns (click*). Kafka's own topics are compared only if they are named "
         "here, or are a side themselves",
         flag=None,
         default=None,
@@ -77,15 +77,15 @@ class DiffRequest:
     quick: bool = given(QUICK, default=False)
     offset_map: str | os.PathLike[str] | None = given(
         PATH,
-        "the offset map of restore, of which the right side is the target: compare its partitions by that, and groups' "
-        "positions",
+        "the offset map of a restore whose target is the right side: partitions and groups' positions are compared by "
+        "it",
         "DIRECTORY",
         default=None,
     )
     offset_syncs: str | os.PathLike[str] | None = given(
         PATH,
-        "the topic mm2-offset-syncs.ALIAS.internal of MirrorMaker 2, or the log directory that has it: the right side "
-        "is a mirror of the left one, whose records are compared in their order",
+        "the topic mm2-offset-syncs.ALIAS.internal of MirrorMaker 2, or the log directory that has it. The right side "
+        "is then a mirror of the left one, and records are compared in their order",
         "PATH",
         default=None,
     )
@@ -105,7 +105,9 @@ class ReplicasRequest:
         AMOUNT, "compare at most so many bytes in this run, as 50GB; needs --state", default=None
     )
     state: str | os.PathLike[str] | None = given(
-        DIRECTORY, "for what was compared when, for --budget; not in a log directory", default=None
+        DIRECTORY,
+        "directory that records what was compared when, for --budget; not within a log directory",
+        default=None,
     )
     allow: Collection[str] = given(ALLOW, default=())
     limit: int | None = given(LISTED, default=10)
@@ -125,12 +127,12 @@ class ProveRequest:
     )
     source: str | os.PathLike[str] | None = given(
         URL,
-        "the logs of before, if they are still at hand: then what stayed is compared with them, and erased values are "
-        "searched for",
+        "the logs before the erasure, if they are still there: what stayed is compared with them, and erased values "
+        "are searched for",
         default=None,
     )
     public_key: str | os.PathLike[str] | None = given(
-        PATH, "the public key (PEM) that has to have signed", default=None
+        PATH, "the public key (PEM) by which the manifest has to be signed", default=None
     )
     selection: Any = given(SELECTION, "what was erased, as one value", flag=None, default=None)
     keys: Iterable[bytes | str] | None = given(

@@ -49,8 +49,8 @@ ON_DAMAGE = Option(
 CONTROL = Option(FLAG, "also control records; not with read_committed")
 PRUNE = Option(
     FLAG,
-    "pass over batches by the times of headers and time indexes, as Kafka does; where some are too small "
-    "(timestamp-above-header), False finds all records of a range of times",
+    "skip batches by the timestamps in headers and time indexes, as Kafka does. Where one of these is too small "
+    "(finding timestamp-above-header), only False finds all records of a range of times",
     flag=None,
 )
 
@@ -59,16 +59,15 @@ PRUNE = Option(
 class OpenRequest:
     path: str | os.PathLike[str] = given(
         ONE_PATH,
-        "local, or a URL that fsspec knows (s3://...); also a bucket, or a directory in it, with the objects of tiered "
-        "storage, and URL@SNAPSHOT of a backup",
+        "a local path, or a URL that fsspec knows (s3://...). It may also be a bucket of tiered storage, a directory "
+        "in one, or a snapshot of a backup (URL@SNAPSHOT)",
         flag=None,
         kw_only=False,
     )
     include: Collection[Include] | Include = given(
         NAMES,
-        "also what a broker does not serve: deleted (records before the log start offset that are still in the files; "
-        "all reads begin at that offset otherwise, but of a lone file), partitions whose directories are future, "
-        "delete or stray",
+        "also read what a broker does not serve. deleted: records before the log start offset that are still in the "
+        "files (a lone file is always read with them). future, delete, stray: partitions in directories of these kinds",
         flag=None,
         default=(),
     )
@@ -85,7 +84,8 @@ class OpenRequest:
     )
     as_it_lies: bool = given(
         FLAG,
-        "read segments as they are now, and not as the next start of a broker ends an interrupted compaction",
+        "read the files as they are now; by default, an interrupted compaction is read as the next start of a broker "
+        "completes it",
         flag=None,
         default=False,
     )
@@ -96,7 +96,7 @@ class RecordsRequest:
     columns: Sequence[str] | None = given(COLUMNS, default=None, kw_only=False)
     topics: Iterable[str] | str | None = given(TOPICS, default=None)
     start_offset: int | None = given(NUMBER, "the first offset that is read of each partition", flag=None, default=None)
-    end_offset: int | None = given(NUMBER, "the first offset that is not read any more", flag=None, default=None)
+    end_offset: int | None = given(NUMBER, "the first offset that is not read", flag=None, default=None)
     start_timestamp: Time | None = given(TIME, "only records of this time or later", flag=None, default=None)
     end_timestamp: Time | None = given(TIME, "only records before this time", flag=None, default=None)
     prune: bool = given(PRUNE, default=True)
@@ -104,8 +104,8 @@ class RecordsRequest:
     control: bool = given(CONTROL, default=False)
     filter: RecordFilter | None = given(
         FILTER,
-        "only records that it selects, yielded as they are found. Batches that cannot have any are not decoded, so "
-        "that damage to their records which their checksum does not show is not found",
+        "only records that it selects, yielded as they are found. Batches that cannot have any are not decoded: of "
+        "these, only damage that the checksum shows is found",
         flag=None,
         default=None,
     )
@@ -123,17 +123,17 @@ class RecordsRequest:
     done: Done = given(shared.DONE, default=ignore)
     decode: Decode = given(
         DECODE,
-        "type keys and values, of topics of the same types. The selected records are read twice then: first for the "
-        "schemas that they name. key and value have the topic's types, and columns keyRaw, keyError, valueRaw and "
-        "valueError come after the others: the bytes of what could not be decoded, and why. How many there were is "
-        "reported to on_damage at the end, as warnings. A TopicType is used unchanged",
+        "decode keys and values to the topic's types; several topics need the same types. The selected records are "
+        "read twice, first for the schemas that they name. Four columns are added: keyRaw and valueRaw with bytes "
+        "that could not be decoded, keyError and valueError with the reasons. At the end, on_damage gets a warning "
+        "with their number. A TopicType is used unchanged",
         flag=None,
         default=None,
     )
     jobs: int | None = given(
         NUMBER,
-        "threads that decode in parallel (1: none beside the caller's); by default one for each processor, where there "
-        "is much to read. The records and their order are the same; where record batches end may differ",
+        "threads that decode in parallel (1: only the caller's); by default one for each processor if there is much "
+        "to read. Records and their order do not depend on it; the ends of record batches may",
         flag=None,
         default=None,
     )
@@ -184,11 +184,11 @@ class DatasetRequest:
 class SqlRequest:
     query: str = given(TEXT, "a statement of DuckDB's SQL that has a result", flag=None, kw_only=False)
     memory_limit: int | None = given(
-        SIZE, "what DuckDB may take before it spills to disk (default: 2GiB)", default=None
+        SIZE, "memory that DuckDB may take before it spills to disk (default: 2GiB)", default=None
     )
     schemas: str | None = given(
         TEXT,
-        "where schemas are by which the topics' views are typed; by default the topic _schemas beside them",
+        "where the schemas for the views of topics are; by default in the topic _schemas of the same log",
         flag=None,
         default=None,
     )
@@ -203,7 +203,7 @@ class SqlRequest:
 class SchemaRequest:
     decode: Decoding | None = given(
         DECODING,
-        "where schemas are, and what the formats of keys and values are",
+        "where the schemas are, and the formats of keys and values",
         flag=None,
         default=None,
         kw_only=False,
@@ -217,7 +217,9 @@ class ExplainRequest:
         COUNT, "the batch that has this offset, or the next one; the first by default", default=None
     )
     records: int | None = given(
-        COUNT, "at most so many records field by field (100); others are one field together", default=None
+        COUNT,
+        "how many records are explained field by field (default: 100); all others are one field together",
+        default=None,
     )
     max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
 

@@ -73,7 +73,7 @@ class RebuildRequest:
     to: str | os.PathLike[str] = given(PATH, "where the nodes' directories are written", "DIR", kw_only=False)
     data: Data = given(
         one_of("copy", "link", "in-place"),
-        "how partitions get there: copied (the default), linked, or not at all, as their disks are used",
+        "how partitions get there: copied (the default), linked, or not at all, where their own disks are used",
         default="copy",
     )
     mapping: str | os.PathLike[str] | None = given(
@@ -81,20 +81,21 @@ class RebuildRequest:
     )
     metadata_version: str | None = given(
         TEXT,
-        "the metadata version, as 3.9, 4.0-IV3 or 21, that of the old cluster by default",
+        "the metadata version, as 3.9, 4.0-IV3 or 21 (default: that of the old cluster)",
         "VERSION",
         default=None,
     )
     quorum: Quorum | None = given(
         one_of("static", "dynamic"),
-        "voters in each node's configuration, or in the metadata (KIP-853); as it was by default",
+        "where the voters are: static, in each node's configuration, or dynamic, in the metadata (KIP-853); as it was "
+        "by default",
         default=None,
     )
     state: str | os.PathLike[str] | None = given(
         PATH, "take the state from a log, a .checkpoint or tables as .jsonl, and not from the disks", default=None
     )
     without_metadata: bool = given(
-        FLAG, "from partitions' directories alone, although the disks have metadata", default=False
+        FLAG, "rebuild from partitions' directories alone, even if the disks have metadata", default=False
     )
     adopt: bool = given(FLAG, "also take in topics that the disks have, and the metadata does not know", default=False)
     reset_positions: ResetTo | None = given(
@@ -103,13 +104,13 @@ class RebuildRequest:
         default=None,
     )
     from_bucket: str | os.PathLike[str] | None = given(
-        URL, "the bucket of the tiered topics, where it is all that is left of them", "URL", default=None
+        URL, "the bucket of tiered topics, if nothing else is left of them", "URL", default=None
     )
     key_pairs: Mapping[str, str | os.PathLike[str]] | None = given(shared.KEY_PAIR, default=None)
     topics: Collection[str] | str = given(
         NAMES,
-        "with --from-bucket: only this topic, as NAME, NAME:ID or 'click*', also in the place of one that was created "
-        "again; all else is of the disks; can be repeated",
+        "with --from-bucket: take only this topic from the bucket, as NAME, NAME:ID or 'click*', even in the "
+        "place of one that was created again; all others are taken from the disks; can be repeated",
         "NAME",
         flag="-t --topic",
         is_repeated=True,
@@ -141,7 +142,7 @@ class RestoreRequest:
     )
     to: Iterable[str | os.PathLike[str]] = given(
         PATH_LIST,
-        "a log directory of a stopped broker; give all that have replicas; can be repeated",
+        "a log directory of a stopped broker; name all that have replicas; can be repeated",
         is_repeated=True,
         default=(),
     )
@@ -188,8 +189,8 @@ class RestoreRequest:
 @request
 class UndoRebuildRequest:
     paths: Paths = given(PATHS, "the directories that were changed", flag=None, kw_only=False)
-    to: str | os.PathLike[str] = given(PATH, "that of the rebuild", flag=None, kw_only=False)
-    force: bool = given(FLAG, "also where brokers have run since", default=False)
+    to: str | os.PathLike[str] = given(PATH, "the directory that the rebuild wrote to", flag=None, kw_only=False)
+    force: bool = given(FLAG, "undo it even if brokers have run since", default=False)
 
 
 @request

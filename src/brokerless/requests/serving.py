@@ -20,7 +20,7 @@ class ServeRequest:
     paths: Paths = given(shared.PATHS, kw_only=False)
     topics: Collection[str] | str | None = given(
         NAMES,
-        "only these topics, by names or patterns (orders*); groups go on where they stopped all the same",
+        "only these topics, by names or patterns (orders*); groups keep their committed offsets in any case",
         flag=None,
         default=None,
     )
@@ -30,7 +30,7 @@ class ServeRequest:
     )
     offsets: Path | None = given(
         PATH,
-        "keep the offsets that groups commit in this file (JSON Lines), too, and begin with those that it has",
+        "also keep the offsets that groups commit in this file (JSON Lines), and begin with those in it",
         default=None,
     )
     skip_damaged: bool = given(FLAG, "go on at the next intact batch where one is damaged", default=False)
@@ -38,15 +38,15 @@ class ServeRequest:
         FLAG, "listen on an address that other machines reach: whoever reaches it can read everything", default=False
     )
     tls_cert: Path | None = given(PATH, "listen over TLS, with this certificate (PEM, with its chain)", default=None)
-    tls_key: Path | None = given(PATH, "its key (PEM), if it is not in the same file", default=None)
+    tls_key: Path | None = given(PATH, "the certificate's key (PEM), if it is in another file", default=None)
     tls_client_ca: Path | None = given(
         PATH,
-        "only clients with a certificate of these authorities (PEM) may read, what the cluster's ACLs allow",
+        "only clients with a certificate of these authorities (PEM) may read; the cluster's ACLs say what",
         default=None,
     )
     principal_mapping_rules: str | None = given(
         TEXT,
-        "what makes users of the names in certificates, as a broker's ssl.principal.mapping.rules",
+        "rules that make a user's name of the name in a certificate, as a broker's ssl.principal.mapping.rules",
         "RULES",
         default=None,
     )
@@ -54,7 +54,9 @@ class ServeRequest:
         PATH, "only these users may read (name:password a line), by SCRAM or, with TLS, PLAIN", default=None
     )
     cluster_users: bool = given(
-        FLAG, "only the cluster's own users may read, by SCRAM with their passwords, what its ACLs allow", default=False
+        FLAG,
+        "only the cluster's own users may read, by SCRAM with their passwords; the cluster's ACLs say what",
+        default=False,
     )
     super_users: Collection[str] = given(
         NAME_LIST,
@@ -64,7 +66,9 @@ class ServeRequest:
         default=(),
     )
     allow_everyone_if_no_acl_found: bool = given(
-        FLAG, "what no ACL is about is for all users, as brokers may be set; else it is for super users", default=False
+        FLAG,
+        "all users may read what no ACL is about, as with this setting of a broker; without it, only super users may",
+        default=False,
     )
     include: Collection[Include] | Include = given(shared.INCLUDE, default=())
     storage_options: StorageOptions | None = given(shared.STORAGE_OPTIONS, default=None)

@@ -8,9 +8,9 @@ from brokerless.requests.option_types import one_of
 from brokerless.requests.options import Option
 
 PATHS = Option(types.PATHS, "log directories or partitions' directories, or files; local, or URLs", flag=None)
-TOPICS = Option(types.NAME_LIST, "of these topics alone, by names", flag=None)
+TOPICS = Option(types.NAME_LIST, "only these topics, by name", flag=None)
 INCLUDE = Option(
-    types.NAMES, "also what a broker does not serve: deleted, future, delete or stray, as open takes it", flag=None
+    types.NAMES, "also read what a broker does not serve: deleted, future, delete or stray, as in open", flag=None
 )
 KEY_PAIR = Option(
     types.KEY_PAIRS,
@@ -21,11 +21,11 @@ KEY_PAIR = Option(
 DONE = Option(types.FUNCTION, "called with the bytes that were read or written since the last call", flag=None)
 ON_FINDING = Option(types.FUNCTION, "called with each Finding", flag=None)
 TO = Option(types.URL, "directory or URL to write to; created if it does not exist")
-TO_OR_CATALOG = Option(types.URL_OR_NONE, f"{TO.sentence}; the catalogue says it by default")
+TO_OR_CATALOG = Option(types.URL_OR_NONE, f"{TO.sentence}; by default where the catalogue has its tables")
 OTHERS = Option(
     types.LOGS,
-    "other logs that are done with it, such as those of other brokers; each log directory is then written to one of "
-    "its own name within the target",
+    "more logs for the same run, such as those of other brokers; each log directory is then written to a "
+    "directory of its own name within the target",
     flag=None,
 )
 STORAGE_OPTIONS = Option(types.STORAGE, "options of a URL, as fsspec takes them", flag=None)
@@ -34,11 +34,11 @@ ON_DAMAGE = Option(
     "called with each Finding, and what is damaged is not written; without it, the first error is raised",
     flag=None,
 )
-ON_LOSS = Option(types.FUNCTION, "called with each Finding of what was left out although it is intact", flag=None)
+ON_LOSS = Option(types.FUNCTION, "called with each Finding on intact data that was left out", flag=None)
 SPARK = Option(
     types.SPARK,
-    "a session to run on, or a master such as local[4], for which one is started; a partition is a task. Without it, "
-    "this process does it all",
+    "run on Spark, with a task for each partition: a session, or a master such as local[4], for which one is "
+    "started. By default, this process does all of it",
 )
 SEGMENTS_OR_PARQUET = Option(
     one_of("segments", "parquet"),
@@ -47,8 +47,8 @@ SEGMENTS_OR_PARQUET = Option(
 DRY_RUN = Option(types.FLAG, "only report what would be done; write nothing")
 MAX_BATCH_BYTES = Option(
     types.SIZE,
-    "bytes that one batch may inflate to (default: 128MiB; a quarter of it after eight such batches); a larger one "
-    "counts as damage, so that a small file cannot fill the memory or keep a processor busy",
+    "bytes that one batch may inflate to (default: 128MiB); a larger one counts as damage. After eight batches of more "
+    "than a quarter of it, that quarter is the limit: a small file must not keep a processor busy",
 )
 SEGMENT_BYTES = Option(types.SIZE, "segment.bytes (default: segments begin where those of the source do)")
 NEW_SEGMENT_BYTES = Option(types.SIZE, "segment.bytes (default: 1GiB)")
@@ -67,7 +67,7 @@ LOG_DIRS = Option(
 )
 BUCKET = Option(
     types.PATHS,
-    "the bucket of tiered topics: how many of its objects a start would delete is counted there; can be repeated",
+    "the bucket of tiered topics, to count the objects that a start would delete; can be repeated",
     metavar="URL",
     is_repeated=True,
 )

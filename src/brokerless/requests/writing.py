@@ -53,12 +53,12 @@ class SalvageRequest:
     segment_bytes: int | None = given(shared.SEGMENT_BYTES, default=None)
     partial: bool = given(
         FLAG,
-        "of v2 batches with a right checksum that break off inside, take the records before the break",
+        "from v2 batches that break off although their checksum is right, take the records before the break",
         default=False,
     )
     dry_run: bool = given(shared.DRY_RUN, default=False)
     include: Collection[Include] = given(
-        NAME_LIST, "also read what waits for its deletion: files that end in .deleted", flag=None, default=()
+        NAME_LIST, "also read files that wait for their deletion (.deleted)", flag=None, default=()
     )
     max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
     storage_options: StorageOptions | None = given(shared.STORAGE_OPTIONS, default=None)
@@ -117,14 +117,15 @@ class EraseRequest:
     )
     blank_fields: Sequence[str] = given(
         FIELDS,
-        "keep them, but make these fields of their values null, such as name,address.street (a dot or comma within a "
-        "name is written \\. or \\,): of JSON, and of Avro, Protobuf and JSON Schema with their schemas",
+        "keep the selected records, but make these fields of their values null, such as name,address.street (a dot or "
+        "comma within a name is written \\. or \\,). For values in JSON, and in Avro, Protobuf and JSON Schema with "
+        "their schemas",
         default=(),
     )
     schemas: str | os.PathLike[str] | None = given(
         URL,
-        "where the schemas of these values are: a log directory with the topic _schemas, JSON Lines of that topic, or "
-        "a directory of .avsc, .proto and .json files (by default the topic _schemas beside the logs)",
+        "where the values' schemas are: a log directory with the topic _schemas, JSON Lines of that topic, or a "
+        "directory of .avsc, .proto and .json files (default: the topic _schemas beside the logs)",
         "PATH",
         default=None,
     )
@@ -137,8 +138,8 @@ class EraseRequest:
     )
     manifest: str | os.PathLike[str] | None = given(
         PATH,
-        "where the manifest is written, for prove; with it, the same run goes on (default of the command line: "
-        "DIRECTORY.erasure.json)",
+        "file for the manifest, which prove checks, and by which a stopped run continues (default of the command "
+        "line: DIRECTORY.erasure.json)",
         default=None,
     )
     sign_key: str | os.PathLike[str] | None = given(
@@ -166,19 +167,20 @@ class CompactRequest:
     min_compaction_lag_ms: int | None = given(
         COUNT, "min.compaction.lag.ms (default: the topic's, or 0)", "MS", default=None
     )
-    segment_bytes: int | None = given(SIZE, "segment.bytes: what small segments may become together", default=None)
+    segment_bytes: int | None = given(SIZE, "segment.bytes, up to which small segments are joined", default=None)
     now: Time | None = given(TIME, f"the time for delete horizons and lags, {TIME_TEXT} (default: now)", default=None)
     keep_active: bool = given(FLAG, "leave the last segment alone, as a running broker does", default=False)
     from_start: bool = given(FLAG, "ignore cleaner-offset-checkpoint: clean all of the log again", default=False)
     kafka: Literal["3.9", "4.4"] = given(
-        one_of("3.9", "4.4"), "whose rules: 4.4 makes v2 of v0 and v1 (the default), 3.9 keeps these formats",
+        one_of("3.9", "4.4"),
+        "version of Kafka whose rules hold: 4.4 (the default) makes v2 of v0 and v1, 3.9 keeps these formats",
         default="4.4",
     )  # fmt: skip
     key_memory: int | None = given(
         SIZE, "memory for keys, 32 bytes each; where it is not enough, keys are read again (default: 256MB)",
         default=None,
     )  # fmt: skip
-    top: int = given(COUNT, "--dry-run: so many keys with most records (default: 10)", default=10)
+    top: int = given(COUNT, "with --dry-run: list so many keys with the most records (default: 10)", default=10)
     max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
     storage_options: StorageOptions | None = given(shared.STORAGE_OPTIONS, default=None)
     on_damage: Report | None = given(shared.ON_DAMAGE, default=None)
@@ -224,7 +226,7 @@ class PipelineRequest:
         URL, "the directory of the tables", flag=None, default=None, kw_only=False
     )
     settings: str | os.PathLike[str] | None = given(
-        PATH, "a YAML file; what is given here comes first", flag=None, default=None
+        PATH, "a YAML file with all other settings; arguments have precedence", flag=None, default=None
     )
     on_finding: Report | None = given(
         FUNCTION, "called with each finding that no run has found before", flag=None, default=None

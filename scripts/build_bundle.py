@@ -3,6 +3,8 @@
 The file begins with a launcher (``scripts/bundle/launcher.c``), which is linked statically. Behind it lie the Python
 that runs this script, the C library that it was linked with, the modules of Python and of the wheel with all extras but
 Spark, and their shared libraries. ``scripts/bundle/brokerless_bundle.py`` reads each when it is needed.
+
+What takes little to decompress, or is not opened by `ls`, is compressed; see decision 46 for what that costs.
 """
 
 from __future__ import annotations
@@ -14,48 +16,55 @@ import os
 import platform
 import re
 import struct
-import subprocess
 import sys
 import sysconfig
 import zipfile
-import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import zstandard
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from bundle_libraries import needed_by, run, stripped, unused, without_needed
+
 ROOT = Path(__file__).parents[1]
 SOURCES = Path(__file__).parent / "bundle"
 EXTRAS = "s3,report,erase,tiered,sql,decode,restore,iceberg,delta,pipeline"
 """All but Spark."""
-LEVEL = 9
-BUILT_IN = {"zlib", "_ctypes", "mmap", "zstandard.backend_c"}
+LEVEL = 19
+DICTIONARY = 1 << 18
+"""Bytes. Modules are small and alike: with what they have in common at hand, they take a quarter less."""
+BUILT_IN = {"_ctypes", "zstandard.backend_c"}
 """What opens and decompresses other libraries."""
-STORED = re.compile(
-    r"/(libarrow(_compute|_dataset|_acero|_python|_substrait)?|libparquet|libgfortran[^/]*|libscipy_openblas64_[^/]*|libcrypto|libstdc\+\+)\.so"
-    r"|/numpy/_core/_multiarray_umath\.|/pyarrow/(lib|_compute)\.|/(deltalake/_internal|arro3/core/_core)\.|/_duckdb\."
-)
-"""Libraries that are not compressed: what `ls` opens, as decompressing takes three times as long as copying; and large
-ones that little memory has to do for, as what is only read of them is mapped from where it lies."""
-SMALL = 100_000
-"""Bytes of libraries that are not compressed either, such as the empty ones that older programs ask for."""
+STORED = re.compile(r"/(libarrow|libcrypto|libstdc\+\+)\.so")
+"""Large libraries that are not compressed, as `ls` opens them: copying takes a third of the time of decompressing, and
+what is only read of them is mapped from where it lies, so that it is no memory that must stay."""
 START = ("encodings", "brokerless_bundle")
 """What Python imports before it finds anything in the bundle."""
 ON_DISK = {"botocore": "reading object stores (the extra s3)", "grpc_tools": "compiling .proto files"}
 """Packages that read their data by path; and what they are for."""
 NOT_OF_PYTHON = re.compile(
-    r"(test|idlelib|tkinter|turtledemo|ensurepip|venv|lib2to3|pydoc_data|_pyrepl|turtle\.py|config-[^/]*|site-packages)(/|$)"
+    r"(test|idlelib|distutils|tkinter|turtledemo|ensurepip|venv|lib2to3|pydoc_data|_pyrepl|turtle\.py|config-[^/]*|site-packages)(/|$)"
 )
-NO_MODULES = re.compile(r"(^|/)(tests?|f2py|__pycache__)/|_virtualenv\.py$")
+UNUSED = (
+    r"^(grpc|setuptools|pkg_resources|_distutils_hack|hive_metastore|pygments|jsonschema/benchmarks"
+    r"|sqlalchemy/dialects/(mysql|oracle|mssql|postgresql))/"
+)
+"""What packages ask for and brokerless calls nothing of: gRPC beside the compiler of .proto files, services and
+databases of Iceberg's catalogs."""
+NO_MODULES = re.compile(rf"(^|/)(tests?|f2py|__pycache__)/|_virtualenv\.py$|{UNUSED}")
 NO_FILES = re.compile(
     r"\.(pyi|pxd|pxi|pyx|h|hpp|a|lib|c|cc|cpp|pyc|whl|exe|virtualenv|pth|typed|dist-info/RECORD|cmake|jar)$|dist-info/(RECORD|direct_url|INSTALLER|REQUESTED|sboms)"
-    r"|(^|/)(tests?|__pycache__|include)/"
+    rf"|(^|/)(tests?|__pycache__|include)/|{UNUSED}"
 )
 NO_LIBRARIES = re.compile(
-    r"pyarrow/(lib)?_?(arrow_)?(python_)?(flight|substrait)|(^|/)(_test\w*|_ctypes_test|_xxtest\w*|xxlimited\w*|xxsubtype|_tkinter|nis)\."
+    r"pyarrow/_(flight|substrait|pyarrow_cpp_tests)\.|numpy/_core/_(simd|\w+_tests)\."
+    rf"|(^|/)(_test\w*|_ctypes_test|_xxtest\w*|xxlimited\w*|xxsubtype|_tkinter|nis)\.|{UNUSED}"
 )
 BOTOCORE = {"s3", "sts", "sso", "sso-oidc", "signin"}
 """The services of which S3 has need."""
+PAGE = 4096
 PART = struct.Struct("=48sQQ")
 MAGIC = b"brokerless bundle: its own parts"
 SUFFIX = re.compile(r"(\.cpython-\d+-[\w-]+|\.abi3)?\.so$")
@@ -71,6 +80,12 @@ class Bundle:
         self.files: dict[str, tuple[int, int, int]] = {}
         self.libraries: dict[str, tuple[int, int, int]] = {}
         self.needs: dict[str, list[str]] = {}
+        self.dictionary = zstandard.ZstdCompressionDict(b"")
+
+    def learn(self, samples: list[bytes]) -> None:
+        """Compress what is small with what these have in common."""
+        self.dictionary = zstandard.train_dictionary(DICTIONARY, samples)
+        self.dictionary.precompute_compress(level=LEVEL)
 
     def add(self, data: bytes, *, align: int = 1) -> tuple[int, int, int]:
         self.data += b"\0" * (-len(self.data) % align)
@@ -78,19 +93,17 @@ class Bundle:
         self.data += data
         return at, len(data), len(data)
 
-    def add_small(self, data: bytes) -> tuple[int, int, int]:
-        packed = zlib.compress(data, 9)
+    def pack(self, data: bytes) -> bytes:
+        return zstandard.ZstdCompressor(level=LEVEL, dict_data=self.dictionary).compress(data)
+
+    def add_packed(self, data: bytes, packed: bytes, *, align: int = 1) -> tuple[int, int, int]:
         if len(packed) >= len(data):
-            return self.add(data)
-        at, size, _ = self.add(packed)
+            return self.add(data, align=align)
+        at, size, _ = self.add(packed, align=align)
         return at, size, len(data)
 
-    def add_library(self, path: Path) -> tuple[int, int, int]:
-        data = path.read_bytes()
-        if is_stored(path):
-            return self.add(data, align=4096)
-        at, size, _ = self.add(self.packed(data), align=8)
-        return at, size, len(data)
+    def add_library(self, data: bytes, *, is_stored: bool) -> tuple[int, int, int]:
+        return self.add(data, align=PAGE) if is_stored else self.add_packed(data, self.packed(data), align=8)
 
     def packed(self, data: bytes) -> bytes:
         """Compressed, out of the cache where it was compressed before."""
@@ -113,7 +126,7 @@ def main() -> None:
     bundle = Bundle(blobs)
     launcher = make_launcher(cache)
     bundle.add(launcher)
-    parts = add_python(bundle, cache)
+    parts = add_python(bundle)
     add_modules(bundle, venv)
     index = {
         "modules": bundle.modules,
@@ -122,6 +135,7 @@ def main() -> None:
         "libraries": bundle.libraries,
         "needs": bundle.needs,
         "on_disk": ON_DISK,
+        "dictionary": bundle.add(bundle.dictionary.as_bytes()),
     }
     at, size, _ = bundle.add(marshal.dumps(index))
     fill_table(bundle.data, parts)
@@ -173,16 +187,14 @@ def make_launcher(cache: Path) -> bytes:
     return target.read_bytes()
 
 
-def add_python(bundle: Bundle, cache: Path) -> list[tuple[str, tuple[int, int, int]]]:
+def add_python(bundle: Bundle) -> list[tuple[str, tuple[int, int, int]]]:
     """Add Python, its loader and their libraries, which are not compressed; return them in the launcher's order."""
     python, needed = this_python(), boot_libraries()
     loader = next(path for name, path in needed.items() if name.startswith("ld-"))
     ours = {"python": python, **{name: path for name, path in needed.items() if path != loader}}
-    parts = [("loader", bundle.add(loader.read_bytes(), align=4096))]
+    parts = [("loader", bundle.add(loader.read_bytes(), align=PAGE))]
     for name, path in ours.items():
-        stripped = cache / "stripped"
-        run(["strip", "--strip-unneeded", "-o", str(stripped), str(path)])
-        parts.append((name, bundle.add(stripped.read_bytes(), align=4096)))
+        parts.append((name, bundle.add(stripped(path), align=PAGE)))
     return parts
 
 
@@ -203,8 +215,9 @@ def add_modules(bundle: Bundle, packages: Path) -> None:
     """Add the modules, data and libraries of Python and of the packages."""
     standard = Path(sysconfig.get_path("stdlib"))
     dynamic = Path(sysconfig.get_config_var("DESTSHARED"))
-    loaded = {*boot_libraries()}
-    libraries: list[tuple[str, str, Path]] = []
+    code: dict[str, tuple[bool, bytes]] = {}
+    data: dict[str, bytes] = {}
+    modules: list[tuple[str, Path]] = []
     private: dict[str, Path] = {}
     for root in (standard, dynamic, packages):
         for path in sorted(root.rglob("*")):
@@ -212,22 +225,34 @@ def add_modules(bundle: Bundle, packages: Path) -> None:
             if not path.is_file() or (root == standard and (dynamic in path.parents or "site-packages" in path.parts)):
                 continue
             if inner.endswith(".py"):
-                if NO_MODULES.search(inner) or (root == standard and NOT_OF_PYTHON.match(inner)):
-                    continue
-                add_code(bundle, inner, path)
+                if not NO_MODULES.search(inner) and not (root == standard and NOT_OF_PYTHON.match(inner)):
+                    code |= compiled(inner, path)
             elif re.search(r"\.so(\.[\d.]+)?$", inner) and not inner.startswith("brokerless/"):
                 if NO_LIBRARIES.search(inner) or "/tests/" in inner:
                     continue
                 if is_module(inner):
-                    libraries.append((SUFFIX.sub("", inner).replace("/", "."), inner, path))
+                    modules.append((SUFFIX.sub("", inner).replace("/", "."), path))
                 else:
                     private[path.name] = path
             elif root == packages and is_data(inner):
-                bundle.files[inner] = bundle.add_small(path.read_bytes())
+                data[inner] = path.read_bytes()
     for each in SOURCES.glob("*.py"):
         if each.stem not in START:
-            add_code(bundle, each.name, each)
-    add_libraries(bundle, libraries, private, loaded)
+            code |= compiled(each.name, each)
+    add_small(bundle, code, data)
+    add_libraries(bundle, modules, private)
+
+
+def add_small(bundle: Bundle, code: dict[str, tuple[bool, bytes]], data: dict[str, bytes]) -> None:
+    """Add modules of Python and data. Kernels are libraries that are opened at nearly every start."""
+    bundle.learn([each for _, each in code.values()])
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        packed = list(pool.map(bundle.pack, [each for _, each in code.values()]))
+    for (name, (is_package, inflated)), each in zip(code.items(), packed, strict=True):
+        bundle.modules[name] = (is_package, "code", bundle.add_packed(inflated, each))
+    for inner, each in data.items():
+        is_kernel = inner.startswith("brokerless/kernels/") and inner.endswith(".so")
+        bundle.files[inner] = bundle.add(each, align=8) if is_kernel else bundle.add_packed(each, bundle.pack(each))
 
 
 def this_python() -> Path:
@@ -261,33 +286,33 @@ def is_data(inner: str) -> bool:
     return not re.search(r"\.so(\.[\d.]+)?$", inner)
 
 
-def add_code(bundle: Bundle, inner: str, path: Path) -> None:
+def compiled(inner: str, path: Path) -> dict[str, tuple[bool, bytes]]:
+    """Return a module by its name: whether it is a package, and its code."""
     parts = inner[:-3].split("/")
     is_package = parts[-1] == "__init__"
     name = ".".join(parts[:-1] if is_package else parts)
     if not all(re.fullmatch(r"[\w-]+", part) for part in name.split(".")):
-        return
+        return {}
     try:
         code = compile(path.read_bytes(), inner, "exec", dont_inherit=True, optimize=0)
     except (SyntaxError, ValueError):
-        return  # of another version of Python
-    bundle.modules[name] = (is_package, "code", bundle.add_small(marshal.dumps(code)))
+        return {}  # of another version of Python
+    return {name: (is_package, marshal.dumps(code))}
 
 
-def add_libraries(
-    bundle: Bundle, modules: list[tuple[str, str, Path]], private: dict[str, Path], loaded: set[str]
-) -> None:
-    """Add shared libraries: those that are modules, and those that they need and Python has not loaded."""
+def add_libraries(bundle: Bundle, modules: list[tuple[str, Path]], private: dict[str, Path]) -> None:
+    """Add shared libraries: those that are modules, and those that they use and Python has not loaded."""
+    loaded = boot_libraries()
     wanted: dict[str, Path] = {}
-    everything = [(name, path) for name, _, path in modules]
-    seen: set[Path] = set()
+    left_out: dict[Path, set[str]] = {}
+    everything = list(modules)
     while everything:
         name, path = everything.pop()
-        if path in seen:
+        if path in left_out:
             continue
-        seen.add(path)
+        left_out[path] = unused(path, private)
         found = system_libraries_by_name(path)
-        direct = [each for each in needed_by(path) if each not in loaded and not each.startswith("ld-")]
+        direct = [each for each in needed_by(path) if each not in {*loaded, *left_out[path]} and each[:3] != "ld-"]
         for each in direct:
             target = private.get(each) or found.get(each)
             if target is None:
@@ -297,25 +322,22 @@ def add_libraries(
                 everything.append((each, target))
         if direct:
             bundle.needs[name] = direct
-    paths = {**{name: path for name, _, path in modules}, **wanted}
+
+    def prepare(path: Path) -> bytes:
+        data = without_needed(stripped(path), left_out[path])
+        bundle.packed(data)
+        return data
+
+    paths = {**dict(modules), **wanted}
+    first = BUILT_IN.union(*(bundle.needs.get(each, ()) for each in BUILT_IN))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        compressed = [path for path in paths.values() if not is_stored(path)]
-        list(pool.map(lambda path: len(bundle.packed(path.read_bytes())), compressed))
-    for name, path in paths.items():
-        entry = bundle.add_library(path)
+        prepared = dict(zip(paths, pool.map(prepare, paths.values()), strict=True))
+    for name, data in prepared.items():
+        entry = bundle.add_library(data, is_stored=name in first or STORED.search(str(paths[name])) is not None)
         if name in wanted:
             bundle.libraries[name] = entry
         else:
             bundle.modules[name] = (False, "library", entry)
-    for each, entry in list(bundle.files.items()):
-        if each.startswith("brokerless/kernels/") and each.endswith(".so"):
-            at, size, inflated = entry
-            data = (
-                zlib.decompress(bytes(bundle.data[at : at + size]))
-                if size != inflated
-                else bytes(bundle.data[at : at + size])
-            )
-            bundle.files[each] = bundle.add(data, align=8)
 
 
 def system_libraries_by_name(path: Path) -> dict[str, Path]:
@@ -323,16 +345,6 @@ def system_libraries_by_name(path: Path) -> dict[str, Path]:
         return system_libraries(path)
     except SystemExit:
         return {}
-
-
-def is_stored(path: Path) -> bool:
-    """Whether a library is not compressed: it is small, needed often, or what decompresses others."""
-    is_first = any(path.name.startswith(each.rpartition(".")[2] + ".") for each in BUILT_IN)
-    return is_first or path.stat().st_size < SMALL or STORED.search(str(path)) is not None
-
-
-def needed_by(path: Path) -> list[str]:
-    return re.findall(r"^\s*NEEDED\s+(\S+)", run(["objdump", "-p", str(path)]), re.MULTILINE)
 
 
 def directories_of(bundle: Bundle) -> dict[str, list[str]]:
@@ -381,13 +393,6 @@ def start_archive(place: tuple[int, int], before: int) -> bytes:
             entry = zipfile.ZipInfo(f"{inner}.pyc", (2020, 2, 2, 0, 0, 0))
             archive.writestr(entry, magic + struct.pack("<III", 0, 0, 0) + marshal.dumps(code))
     return target.getvalue()
-
-
-def run(command: list[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 if __name__ == "__main__":

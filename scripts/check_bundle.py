@@ -21,13 +21,14 @@ import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import zstandard
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from build_bundle import MAGIC, PART
+from bundle_libraries import run, symbols
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "demo" / "data"
@@ -60,6 +61,19 @@ COMMANDS = (
     "completion bash",
 )
 """What the README shows, on demo/data: the exit code is 0. The first ones write nothing, the others to /out alone."""
+IMPORT = """
+import importlib, sys
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name not in ("pyspark", "pandas", "polars", "numba"):
+            raise
+from brokerless.format.codecs import c_functions
+for codec in c_functions._EXPORTS:
+    assert c_functions.codec_function(codec, sys), codec
+"""
+"""All our modules, and the functions of other libraries that kernels call, are there."""
 WITH_MORE = "report"
 """Charts are drawn by a browser's engine, for which 256 MiB are not enough."""
 REFUSED = {"verify /data --spark 'local[1]'": "all but Spark"}
@@ -86,6 +100,9 @@ def check_contents(bundle: Path) -> None:
         place = Path(directory) / "library"
         defined: dict[str, set[str]] = {}
         wanted: list[tuple[str, str, str]] = []
+        parts = {name for name, _ in parts_of(bundle.read_bytes())}
+        everywhere: set[str] = set()
+        scopes: dict[str, Scope] = {}
         for name, data in libraries.items():
             place.write_bytes(data)
             text = run(["objdump", "-p", str(place)])
@@ -93,6 +110,8 @@ def check_contents(bundle: Path) -> None:
             defined[soname] = set(re.findall(r"^\d+ 0x\w+ 0x\w+ (\S+)", text, re.MULTILINE))
             needed = re.findall(r"NEEDED\s+(\S+)", text)
             wanted += [(name, each, "") for each in needed]
+            scopes[soname] = Scope(needed, symbols(place, "--defined-only"), undefined(place))
+            everywhere |= scopes[soname].defined if name in parts else set()
             for library, versions in re.findall(r"required from (\S+):\n((?:\s+0x.*\n?)+)", text):
                 wanted += [(name, library, each) for each in re.findall(r" (\S+)$", versions, re.MULTILINE)]
     versions: set[str] = set()
@@ -100,6 +119,7 @@ def check_contents(bundle: Path) -> None:
         expect(library in defined, f"{library} in the bundle, for {name}", sorted(defined))
         expect(not version or version in defined[library], f"{version} in {library}, for {name}", "not there")
         versions |= {version} if version.startswith("GLIBC_2") else set()
+    check_symbols(scopes, everywhere)
     newest = max(versions, key=lambda each: [int(part) for part in re.findall(r"\d+", each)])
     size = bundle.stat().st_size / 1e6
     print(f"{bundle.name}: {size:.0f} MB, {len(libraries)} libraries; symbols up to {newest}, inside", flush=True)
@@ -107,19 +127,51 @@ def check_contents(bundle: Path) -> None:
     expect("NEEDED" not in launcher, "a launcher that needs nothing", launcher)
 
 
+class Scope(NamedTuple):
+    """A library: those that it names, the symbols that it defines, and those that it takes from others."""
+
+    needed: list[str]
+    defined: set[str]
+    undefined: set[str]
+
+
+def undefined(library: Path) -> set[str]:
+    """The symbols without which a library cannot be opened: not the weak ones."""
+    text = run(["nm", "--dynamic", "--without-symbol-versions", "--undefined-only", str(library)])
+    return {each for kind, each in (line.split()[-2:] for line in text.splitlines()) if kind == "U"}
+
+
+def check_symbols(scopes: dict[str, Scope], everywhere: set[str]) -> None:
+    """Each symbol that a library takes is in one that it names, or that one names, or in Python and the C library."""
+    for name, scope in scopes.items():
+        reached, left = set[str](), list(scope.needed)
+        while left:
+            each = left.pop()
+            if each not in reached:
+                reached.add(each)
+                left += scopes[each].needed
+        found = everywhere.union(scope.defined, *(scopes[each].defined for each in reached))
+        expect(scope.undefined <= found, f"all symbols of {name}", sorted(scope.undefined - found))
+
+
 def contents(bundle: Path) -> Iterator[tuple[str, bytes]]:
     """All shared libraries in a bundle."""
     data = bundle.read_bytes()
-    at = data.find(MAGIC)
-    (count,) = struct.unpack_from("=Q", data, at + 32)
-    for number in range(count):
-        name, offset, size = PART.unpack_from(data, at + 40 + number * PART.size)
-        yield name.rstrip(b"\0").decode().removeprefix("brokerless-"), data[offset : offset + size]
+    yield from parts_of(data)
     index = index_of(bundle, data)
     modules = {name: entry for name, (_, kind, entry) in index["modules"].items() if kind == "library"}
     for name, (offset, size, inflated) in {**modules, **index["libraries"]}.items():
         stored = data[offset : offset + size]
         yield name, stored if size == inflated else zstandard.ZstdDecompressor().decompress(stored, inflated)
+
+
+def parts_of(data: bytes) -> Iterator[tuple[str, bytes]]:
+    """What is opened before anything else: Python and what it needs itself."""
+    at = data.find(MAGIC)
+    (count,) = struct.unpack_from("=Q", data, at + 32)
+    for number in range(count):
+        name, offset, size = PART.unpack_from(data, at + 40 + number * PART.size)
+        yield name.rstrip(b"\0").decode().removeprefix("brokerless-"), data[offset : offset + size]
 
 
 def index_of(bundle: Path, data: bytes) -> Any:
@@ -152,19 +204,26 @@ def use(bundle: Path, root: Path | None) -> None:
         out = Path(scratch) / "out"
         out.mkdir(0o777)
         out.chmod(0o777)
-        for command in COMMANDS:
+        for command in (*COMMANDS, import_all(bundle)):
             where = out if "/out/" in command else None
             bounded = None if command.startswith(WITH_MORE) else group
             code, printed, seconds, wall = in_root(bundle, root, where, Path(scratch), bounded, command)
             expect(code == 0, f"exit code 0 of {command}", f"{code}: {printed[-600:]}")
+            named = "all modules imported" if command.startswith("-c") else command[:60]
             goal = f" (goal: {GOALS[command]} s)" if command in GOALS else ""
-            print(f"  {command[:60]:60} {seconds:.2f} s of the processor, {wall:.2f} s by the clock{goal}", flush=True)
+            print(f"  {named:60} {seconds:.2f} s of the processor, {wall:.2f} s by the clock{goal}", flush=True)
         for command, text in REFUSED.items():
             code, printed, *_ = in_root(bundle, root, None, Path(scratch), group, command)
             expect(code == 2 and text in printed, f"{text!r} of {command}", f"{code}: {printed[-600:]}")
         for each in ("memory.peak", "memory.max_usage_in_bytes"):
             if group is not None and (group / each).exists():
                 print(f"  memory: {int((group / each).read_text()) / 2**20:.0f} of {MEMORY >> 20} MiB at most")
+
+
+def import_all(bundle: Path) -> str:
+    """Return the command that imports all our modules: of other packages, nothing that they ask for was left out."""
+    names = [each for each in index_of(bundle, bundle.read_bytes())["modules"] if each.startswith("brokerless.")]
+    return f"-c {shlex.quote(IMPORT)} {' '.join(names)}"
 
 
 def in_root(
@@ -237,13 +296,6 @@ def limited() -> Iterator[Path | None]:
     finally:
         with contextlib.suppress(OSError):
             group.rmdir()
-
-
-def run(command: list[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 def expect(holds: bool, expected: str, found: object) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import ctypes
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -14,7 +16,7 @@ from typing import Any
 
 import pyarrow
 import pytest
-from scripts import build_bundle
+from scripts import build_bundle, bundle_libraries
 
 from brokerless.errors import install_command
 
@@ -56,6 +58,62 @@ def test_pages_that_are_shared_are_those_that_nobody_writes(segments: Callable[[
         assert ("x" in named) == bool(flags & 1)
     shared = sum(end - begin for begin, end, *_ in found)
     assert shared > 0.8 * sum(size for _, _, size, flags in loads if "w" not in flags)
+
+
+needs_binutils = pytest.mark.skipif(
+    sys.platform != "linux" or not all(map(shutil.which, ("strip", "nm", "objdump"))), reason="libraries of Linux"
+)
+
+
+@needs_binutils
+def test_a_stripped_library_loads_the_same_bytes() -> None:
+    library = LIBRARIES[0]
+    smaller = bundle_libraries.stripped(library)
+    assert len(smaller) < library.stat().st_size
+    assert bundle_libraries.loaded(smaller) == bundle_libraries.loaded(library.read_bytes())
+
+
+@needs_binutils
+def test_a_library_that_strip_would_break_stays_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = LIBRARIES[0]
+
+    def strip(command: list[str]) -> str:
+        data = bytearray(library.read_bytes()[:-PAGE])
+        data[PAGE] ^= 1  # as strip does to what patchelf moved
+        Path(command[3]).write_bytes(data)
+        return ""
+
+    monkeypatch.setattr(bundle_libraries, "run", strip)
+    assert bundle_libraries.stripped(library) == library.read_bytes()
+
+
+@needs_binutils
+def test_a_library_names_only_those_whose_symbols_it_takes(tmp_path: Path) -> None:
+    inner = {
+        "libused.so": "int used(void) { return 20; }",
+        "libidle.so": "int idle(void) { return 30; }",
+    }
+    for name, text in inner.items():
+        compile_library(tmp_path / name, text)
+    outer = tmp_path / "libouter.so"
+    options = ["-Wl,--no-as-needed", f"-L{tmp_path}", "-lused", "-lidle", "-Wl,-rpath,$ORIGIN"]
+    compile_library(outer, "int used(void); int outer(void) { return used() + 1; }", *options)
+    assert {*inner} < {*bundle_libraries.needed_by(outer)}
+    others = {name: tmp_path / name for name in inner}
+    assert bundle_libraries.unused(outer, others) == {"libidle.so"}
+    outer.write_bytes(bundle_libraries.without_needed(outer.read_bytes(), {"libidle.so"}))
+    assert "libused.so" in bundle_libraries.needed_by(outer)
+    assert "libidle.so" not in bundle_libraries.needed_by(outer)
+    (tmp_path / "libidle.so").unlink()
+    assert ctypes.CDLL(str(outer)).outer() == 21
+
+
+def compile_library(target: Path, text: str, *options: str) -> None:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    command = [compiler, "-shared", "-fPIC", "-o", str(target), "-x", "c", "-", "-x", "none", *options]
+    subprocess.run(command, input=text, text=True, check=True)
 
 
 @pytest.mark.parametrize(

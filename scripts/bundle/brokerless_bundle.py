@@ -25,8 +25,9 @@ _RTLD_NOW = 2
 _MAP_PRIVATE_FIXED = 0x12
 _PUNCH_HOLE = 3
 _PAGE = 4096
-_LARGE = 64 << 20
+_LARGE = 96 << 20
 _WORTH_SHARING = 1 << 20
+_CHUNK = 1 << 17
 
 
 class Archive:
@@ -43,8 +44,11 @@ class Archive:
         self.needs: dict[str, list[str]] = index["needs"]
         self.on_disk: dict[str, str] = index["on_disk"]
         self._opened: dict[str, str] = {}
-        self._zstandard: object = None
-        self._decompress = self.load("zlib").decompress
+        at, size, _ = index["dictionary"]
+        self._zstandard = self.load("zstandard.backend_c")
+        known = self._zstandard.ZstdCompressionDict(os.pread(DESCRIPTOR, size, at))
+        self._decompress = self._zstandard.ZstdDecompressor(dict_data=known).decompress
+        self._decompressor = self._zstandard.ZstdDecompressor()
 
     def load(self, name: str):
         """Load a module that is a shared library, before Python finds modules here."""
@@ -117,18 +121,22 @@ class Archive:
                 sent = os.sendfile(descriptor, DESCRIPTOR, at, size)
                 at, size = at + sent, size - sent
             return descriptor
-        mmap = self.load("mmap")
-        begin = at - at % mmap.ALLOCATIONGRANULARITY
-        with mmap.mmap(DESCRIPTOR, at - begin + size, access=mmap.ACCESS_READ, offset=begin) as mapped:
-            mapped.seek(at - begin)
-            for chunk in self._decompressor().read_to_iter(mapped, read_size=1 << 20, write_size=1 << 20):
-                os.write(descriptor, chunk)
+        for chunk in self._decompressor.read_to_iter(Packed(at, size), write_size=_CHUNK):
+            if os.write(descriptor, chunk) != len(chunk):
+                sys.exit("brokerless: no space is left for a library in the directory for temporary files")
         return descriptor
 
-    def _decompressor(self):
-        if self._zstandard is None:
-            self._zstandard = self.load("zstandard.backend_c").ZstdDecompressor()
-        return self._zstandard
+
+class Packed:
+    """A compressed library, for what reads it."""
+
+    def __init__(self, at: int, size: int) -> None:
+        self._at, self._end = at, at + size
+
+    def read(self, size: int) -> bytes:
+        data = os.pread(DESCRIPTOR, min(size, self._end - self._at), self._at)
+        self._at += len(data)
+        return data
 
 
 def new_file(name: str, size: int) -> int:

@@ -244,3 +244,16 @@ def test_help_of_what_is_neither_a_command_nor_a_kind_suggests_one(run: Run) -> 
     result = run("help", "missing-logs")
     assert (result.exit_code, result.out) == (2, b"")
     assert "did you mean missing-log" in result.err
+
+
+@pytest.mark.parametrize(("own", "seen"), [({}, "1"), ({"OPENBLAS_NUM_THREADS": "4"}, "4")])
+def test_numpy_starts_no_threads_for_matrices_unless_asked_to(own: dict[str, str], seen: str) -> None:
+    code = (
+        "import os, sys; from brokerless.__main__ import run\n"
+        "class Finder:\n"
+        "    def find_spec(name, *_):\n"
+        "        if name == 'numpy': print(os.environ['OPENBLAS_NUM_THREADS'], file=sys.stderr)\n"
+        f"sys.meta_path.insert(0, Finder); sys.argv = ['brokerless', 'ls', {str(DATA)!r}]; run()"
+    )
+    others = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    assert python("-c", code, env=others | own).stderr.decode().split() == [seen]

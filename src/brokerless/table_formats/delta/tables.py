@@ -112,13 +112,16 @@ class DeltaTables:
     def open_table(self, name: str) -> Any:
         """The ``deltalake.DeltaTable`` of this name; None if there is none."""
         from deltalake import DeltaTable
+        from deltalake.exceptions import TableNotFoundError
 
         path = self._path(name)
-        if not DeltaTable.is_deltatable(path, self._options):
-            return None
         try:
             return DeltaTable(path, storage_options=self._options)
+        except TableNotFoundError:
+            return None
         except Exception as error:
+            if not DeltaTable.is_deltatable(path, self._options):  # it raises where the path is no directory
+                return None
             if "columnMapping" in str(error):  # which old versions of deltalake do not open where a struct has them
                 raise self._has_mapping(name) from error
             raise

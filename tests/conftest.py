@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 # Spark's Python workers are to be this interpreter; unset, they are whatever ``python3`` is.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+# As the command does: OpenBLAS's threads spin for a tenth of a second in each process that a test starts.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # An environment may forbid to keep byte code: then each process compiles all tests, with what their assertions say,
 # anew, which takes 15 s.
 sys.dont_write_bytecode = False

@@ -11,7 +11,7 @@ import re
 import shutil
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow.parquet as pq
 import pytest
@@ -42,7 +42,7 @@ class Pipeline:
     """Runs over the topics a, t and zz, of which somebody changes the table of t."""
 
     def __init__(self, directory: Path, form: TableFormat, is_decoded: bool = True) -> None:
-        self.logs, self.to, self.count = directory / "logs", directory / "to", 0
+        self.directory, self.logs, self.to, self.count = directory, directory / "logs", directory / "to", 0
         self.form: TableFormat = form
         self.decoding = Decoding() if is_decoded else None
         assert self.run().refused == {}
@@ -83,6 +83,29 @@ class Pipeline:
         assert self.findings() == []
 
 
+class Started(Protocol):
+    def __call__(self, form: TableFormat, is_decoded: bool = True) -> Pipeline: ...
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Started:
+    """Returns a pipeline after its first run, which runs once for all tests. Each gets its files in the same place, of
+    which Iceberg's metadata have the paths."""
+    made: dict[tuple[TableFormat, bool], Pipeline] = {}
+
+    def start(form: TableFormat, is_decoded: bool = True) -> Pipeline:
+        own = made.get((form, is_decoded))
+        if own is None:
+            own = made[form, is_decoded] = Pipeline(tmp_path_factory.mktemp("started") / "own", form, is_decoded)
+            shutil.copytree(own.directory, own.directory.with_name("kept"), symlinks=True)
+        else:
+            shutil.rmtree(own.directory)
+            shutil.copytree(own.directory.with_name("kept"), own.directory, symlinks=True)
+        return copy.copy(own)
+
+    return start
+
+
 NUMBERS = itertools.count(1)
 MADE: dict[TableFormat, tuple[str, ...]] = {
     "delta": ("rows deleted by vectors", "column renamed", "constraint", "feature", "partitioned otherwise"),
@@ -98,8 +121,8 @@ def test_nights_go_on_over_tables_that_others_altered(form: TableFormat, tmp_pat
     assert {name for name in counts if name.startswith(form)} == {f"{form}: {name}" for name in MADE[form]}
 
 
-def test_a_table_with_a_feature_that_deltalake_does_not_write(tmp_path: Path) -> None:
-    own = Pipeline(tmp_path, "delta")
+def test_a_table_with_a_feature_that_deltalake_does_not_write(started: Started) -> None:
+    own = started("delta")
     delta(own.to, "t").alter.add_feature(TableFeatures.DomainMetadata, allow_protocol_versions_increase=True)
     log_of(own.logs / "t-0", [b'{"n":1,"m":2}'], first=1)
     reason = own.run_again().refused["t"]
@@ -107,8 +130,8 @@ def test_a_table_with_a_feature_that_deltalake_does_not_write(tmp_path: Path) ->
 
 
 @each_format
-def test_a_table_without_its_metadata(form: TableFormat, tmp_path: Path) -> None:
-    own = Pipeline(tmp_path, form)
+def test_a_table_without_its_metadata(form: TableFormat, started: Started) -> None:
+    own = started(form)
     if form == "iceberg":
         (metadata,) = [Path(iceberg(own.to, "t").metadata_location.removeprefix("file://"))]
     else:
@@ -126,10 +149,10 @@ def test_a_table_without_its_metadata(form: TableFormat, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("left", ["nothing", "a part", "zeros"])
-def test_a_merged_file_of_delta_that_was_not_on_the_disk_as_the_power_failed(left: str, tmp_path: Path) -> None:
+def test_a_merged_file_of_delta_that_was_not_on_the_disk_as_the_power_failed(left: str, started: Started) -> None:
     """Its commit was. The remedy that is printed gives the files back that were merged; the pipeline's own table is
     mended by the next run."""
-    own = Pipeline(tmp_path, "delta")
+    own = started("delta")
     for _ in range(3):  # less than are merged by a run
         assert own.run().refused == {}
     for directory in (own.to / "t", own.to / PRIVATE / "runs"):
@@ -148,8 +171,8 @@ def test_a_merged_file_of_delta_that_was_not_on_the_disk_as_the_power_failed(lef
     assert len(own_table(own.to, "runs", "delta")) >= 5
 
 
-def test_a_table_of_iceberg_without_the_property(tmp_path: Path) -> None:
-    own = Pipeline(tmp_path, "iceberg")
+def test_a_table_of_iceberg_without_the_property(started: Started) -> None:
+    own = started("iceberg")
     with iceberg(own.to, "t").transaction() as transaction:
         transaction.remove_properties("brokerless.export")
     own.check_goes_on()  # the snapshot says it as well
@@ -166,8 +189,10 @@ def test_a_table_of_iceberg_without_the_property(tmp_path: Path) -> None:
 
 
 @each_format
-def test_a_commit_that_fails_is_its_topics(form: TableFormat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = Pipeline(tmp_path, form)
+def test_a_commit_that_fails_is_its_topics(
+    form: TableFormat, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = started(form)
     store = IcebergTables if form == "iceberg" else DeltaTables
     root = own.to / "t" if form == "delta" else own.to / "kafka" / "t" / "data"
     left = root / "date=2023-11-14" / f"partition-0-{99:020d}-brokerless-{'0' * 32}.parquet"
@@ -203,8 +228,8 @@ def test_an_export_of_one_topic_ends_where_it_cannot_be_written(
 
 @pytest.mark.parametrize("is_decoded", [True, False])
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_delta_that_was_restored_to_any_version(version: int, is_decoded: bool, tmp_path: Path) -> None:
-    own = Pipeline(tmp_path, "delta", is_decoded)
+def test_delta_that_was_restored_to_any_version(version: int, is_decoded: bool, started: Started) -> None:
+    own = started("delta", is_decoded)
     own.run()
     assert [each["operation"] for each in reversed(delta(own.to, "t").history())][:3] == [
         "CREATE TABLE", "SET TBLPROPERTIES", "WRITE"
@@ -220,8 +245,8 @@ def test_delta_that_was_restored_to_any_version(version: int, is_decoded: bool, 
     assert offsets == list(range(own.count))
 
 
-def test_delta_that_was_restored_to_what_its_log_has_no_more(tmp_path: Path) -> None:
-    own = Pipeline(tmp_path, "delta")
+def test_delta_that_was_restored_to_what_its_log_has_no_more(started: Started) -> None:
+    own = started("delta")
     own.run()
     table_ = delta(own.to, "t")
     for version in (1, 2, 3):  # of which an engine keeps checkpoints alone
@@ -269,8 +294,8 @@ def test_a_file_that_another_engine_lists_under_another_form_of_its_url_is_there
     assert len(table(to, "t", "iceberg")) == 3
 
 
-def test_a_table_of_a_format_version_that_is_not_written_is_refused_before_its_files_are(tmp_path: Path) -> None:
-    own = Pipeline(tmp_path, "iceberg")
+def test_a_table_of_a_format_version_that_is_not_written_is_refused_before_its_files_are(started: Started) -> None:
+    own = started("iceberg")
     path = Path(iceberg(own.to, "t").metadata_location.removeprefix("file://"))
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format-version": 3, "next-row-id": 0}))
     before = set((own.to / "kafka" / "t").rglob("*.parquet"))
@@ -278,8 +303,8 @@ def test_a_table_of_a_format_version_that_is_not_written_is_refused_before_its_f
     assert set((own.to / "kafka" / "t").rglob("*.parquet")) == before
 
 
-def test_a_table_of_delta_with_column_mapping_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    own = Pipeline(tmp_path, "delta")
+def test_a_table_of_delta_with_column_mapping_is_refused_with_what_to_do(started: Started) -> None:
+    own = started("delta")
     log = own.to / "t" / "_delta_log"
     *_, newest = sorted(log.glob("*.json"))
     actions = [json.loads(line) for each in sorted(log.glob("*.json")) for line in each.read_text().splitlines()]
@@ -307,9 +332,9 @@ def with_mapping(type_: Any) -> Any:
     return own
 
 
-def test_data_files_that_somebody_deleted_are_a_pipelines_finding(tmp_path: Path) -> None:
+def test_data_files_that_somebody_deleted_are_a_pipelines_finding(started: Started) -> None:
     for form in FORMATS:
-        own = Pipeline(tmp_path / form, form)
+        own = started(form)
         root = own.to / ("t" if form == "delta" else "kafka/t/data")
         for each in root.rglob("*.parquet"):
             each.unlink()
@@ -319,8 +344,8 @@ def test_data_files_that_somebody_deleted_are_a_pipelines_finding(tmp_path: Path
         assert own.run_again().findings == []
 
 
-def test_a_table_that_is_gone_is_made_again(tmp_path: Path) -> None:
-    own = Pipeline(tmp_path, "delta")
+def test_a_table_that_is_gone_is_made_again(started: Started) -> None:
+    own = started("delta")
     shutil.rmtree(own.to / "t")
     own.check_goes_on()
     with pytest.raises(UsageError, match="keys and values decoded"):

@@ -109,12 +109,12 @@ def describe(connection: ClusterConnection, partitions: Collection[PartitionPath
     topics = {each.topic or "" for each in partitions}
     return RunningCluster(
         SCHEME + connection.bootstrap,
-        known("groups", lambda: _groups(connection)),
-        known("settings", lambda: _settings(connection, topics)),
-        _topics(connection, topics),
-        known("acls", lambda: _acls(connection)),
-        known("users", lambda: _users(connection)),
-        denied,
+        groups=known("groups", lambda: _groups(connection)),
+        settings=known("settings", lambda: _settings(connection, topics)),
+        topics=_topics(connection, topics),
+        acls=known("acls", lambda: _acls(connection)),
+        users=known("users", lambda: _users(connection)),
+        denied=denied,
     )
 
 

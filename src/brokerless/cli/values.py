@@ -65,6 +65,11 @@ def amount(text: str) -> int:
     return min(_bytes(text), MAX_INT64) or _refuse_size(text)
 
 
+def amount_or_all(text: str) -> int | str:
+    """The same, or ``all``."""
+    return "all" if text == "all" else amount(text)
+
+
 def _bytes(text: str) -> int:
     number = parse_bytes(text)
     if number is None:

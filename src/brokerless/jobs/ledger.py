@@ -90,8 +90,9 @@ class DamagedRange:
 class Checked:
     """What was found at a path. ``kind``: ``segment``; ``partition``, for what concerns a whole directory; ``export``,
     for what only the export of a pipeline met; ``tried``, for what has nothing more for its table; ``replicas``, of
-    which ``version`` says whether they were the same. ``version``: which state of the path this is. ``verified``: when
-    (ms since the epoch), in the run ``runId``. ``has_ranges``: whether somebody looked for damaged ranges."""
+    which ``version`` says whether they were the same; ``object``, for what a backup stores. ``version``: which state of
+    the path this is. ``verified``: when (ms since the epoch), in the run ``runId``. ``has_ranges``: whether somebody
+    looked for damaged ranges."""
 
     kind: str
     path: str
@@ -209,15 +210,15 @@ class Ledger:
                 self._write(self._new)
                 self._new = []
 
-    def consolidate(self, roots: Collection[str], listed: Collection[str]) -> None:
-        """All in one file, if there are several. Of segments below ``roots`` that are not ``listed`` any more, only
-        what was found stays."""
+    def consolidate(self, roots: Collection[str], listed: Collection[str], kind: str = "segment") -> None:
+        """All in one file, if there are several. Of entries of a kind below ``roots`` that are not ``listed`` any more,
+        only what was found stays."""
         self.flush()
         there, below = {path_of(each) for each in listed}, tuple(paths.join(path_of(each), "") for each in roots)
         gone = [
             key
             for key, each in self.entries.items()
-            if each.kind == "segment"
+            if each.kind == kind
             and each.path not in there
             and not (each.findings or each.ranges)
             and each.path.startswith(below)

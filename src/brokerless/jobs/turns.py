@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 from typing import Any, TypeVar
 
+from brokerless import clock
 from brokerless.errors import UnwritableError, UsageError
-from brokerless.jobs.ledger import Ledger
+from brokerless.jobs.ledger import Checked, Ledger, run_id_of
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import make_inner_directory
@@ -19,6 +22,8 @@ from brokerless.log.storage.paths import local
 from brokerless.log.storage.write_errors import unwritable
 
 KeyT = TypeVar("KeyT")
+_SAVE_EVERY = 10.0
+"""Seconds between two writes of the ledger during a run."""
 
 
 def open_ledger(partitions: Sequence[PartitionPath], budget: int | None, state: str | None) -> Ledger | None:
@@ -40,6 +45,94 @@ def open_ledger(partitions: Sequence[PartitionPath], budget: int | None, state: 
     ledger = Ledger(at)
     ledger.load()
     return ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What is verified by itself. ``version``: which state of it this is; ``size``: bytes; ``is_growing``: it changes
+    all the time, so that a change does not make it come first."""
+
+    version: str
+    size: int
+    is_growing: bool = False
+
+
+@dataclass(slots=True)
+class Turn:
+    """What one run does of all ``items``, which are of one ``kind`` of entries of the ledger, by their paths there.
+    ``roots``: below which entries of others are forgotten at its end. ``bytes``: those of the items that this run has
+    verified."""
+
+    ledger: Ledger
+    kind: str
+    items: Mapping[str, Item]
+    roots: Sequence[str]
+    chosen: frozenset[str] = frozenset()
+    bytes: int = 0
+    run_id: str = field(default_factory=lambda: run_id_of(clock.now()))
+    _saved: float = field(default_factory=monotonic)
+
+    @classmethod
+    def begin(cls, ledger: Ledger, kind: str, items: Mapping[str, Item], *, budget: int, roots: Sequence[str]) -> Turn:
+        """Choose what a run with a budget of so many bytes does: first items in which there were errors, then those
+        that were never verified or have changed, then those that were verified longest ago; one at least."""
+        turn = cls(ledger, kind, items, roots)
+        turn.chosen = frozenset(choose({path: each.size for path, each in items.items()}, budget, turn._order))
+        return turn
+
+    @property
+    def total(self) -> int:
+        """Bytes of all items."""
+        return sum(each.size for each in self.items.values())
+
+    @property
+    def chosen_bytes(self) -> int:
+        return sum(self.items[each].size for each in self.chosen)
+
+    @property
+    def verified_bytes(self) -> int:
+        """Bytes of the items that were verified, in this run or before, and have not changed since."""
+        return sum(each.size for path, each in self.items.items() if self._known(path) is not None)
+
+    @property
+    def oldest(self) -> int | None:
+        """Since when all items were verified, in ms since the epoch; None while one was not, or has changed."""
+        found = [self._known(each) for each in self.items]
+        known = [each.verified for each in found if each is not None]
+        return min(known, default=None) if len(known) == len(found) else None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "runBytes": self.bytes,
+            "verifiedBytes": self.verified_bytes,
+            "totalBytes": self.total,
+            "verifiedSince": self.oldest,
+        }
+
+    def add(self, checked: Checked) -> None:
+        """Records that an item was verified. Raises :class:`UnwritableError`."""
+        self.ledger.add(checked)
+        self.bytes += self.items[checked.path].size
+        if monotonic() - self._saved > _SAVE_EVERY:
+            self.ledger.flush()
+            self._saved = monotonic()
+
+    def end(self) -> None:
+        """Records what this run has done; what is known of removed items goes. Raises :class:`UnwritableError`."""
+        self.ledger.consolidate(self.roots, self.items.keys(), self.kind)
+
+    def _known(self, path: str) -> Checked | None:
+        """Return what was found in an item; None where it was not verified in the state that it has now."""
+        known = self.ledger.entries.get((self.kind, path))
+        return None if known is None or known.version != self.items[path].version else known
+
+    def _order(self, path: str) -> tuple[int, int]:
+        known = self.ledger.entries.get((self.kind, path))
+        if known is None:
+            return 1, 0
+        if known.has_errors:
+            return 0, known.verified
+        return (2 if self.items[path].is_growing or self._known(path) else 1), known.verified
 
 
 def choose(sizes: Mapping[KeyT, int], budget: int, order: Callable[[KeyT], Any]) -> list[KeyT]:

@@ -10,7 +10,18 @@ from brokerless.log.names import Include
 from brokerless.log.storage.location import StorageOptions
 from brokerless.progress import Done, ignore
 from brokerless.requests import shared
-from brokerless.requests.option_types import COUNT, FLAG, HOURS, KEY_PAIRS, NAME_LIST, PATHS, SIZE, TEXT, Paths, one_of
+from brokerless.requests.option_types import (
+    AMOUNT_OR_ALL,
+    COUNT,
+    FLAG,
+    HOURS,
+    KEY_PAIRS,
+    NAME_LIST,
+    PATHS,
+    SIZE,
+    TEXT,
+    Paths,
+)
 from brokerless.requests.options import given, request
 
 
@@ -43,8 +54,12 @@ class BackupRequest:
 
 @request
 class CheckRequest:
-    read: Literal["all"] | None = given(
-        one_of("all"), "read all objects, and compare their bytes", default=None, kw_only=False
+    read: int | Literal["all"] | None = given(
+        AMOUNT_OR_ALL,
+        "read all objects and compare their bytes, or so many bytes of them, as 50GB: those that were read longest ago "
+        "first, so that runs take turns",
+        default=None,
+        kw_only=False,
     )
     done: Done = given(shared.DONE, default=ignore)
 

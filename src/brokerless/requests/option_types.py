@@ -86,6 +86,10 @@ def _is_bool(value: Any) -> bool:
     return isinstance(value, bool) or type(value).__name__ in ("bool_", "bool")  # NumPy's as well
 
 
+def _is_amount_or_all(value: Any) -> bool:
+    return value == "all" or (_is_whole_number(value) and value > 0)
+
+
 def _is_whole_number(value: Any) -> bool:
     try:
         operator.index(value)
@@ -178,6 +182,9 @@ SIZE = replace(NUMBER, typed="size", metavar="SIZE", least=1, below="no number o
 SIZE_OR_0 = replace(SIZE, typed="size_or_0", least=0, below="less than 0")
 AMOUNT = replace(SIZE, typed="amount")
 """Bytes, however many."""
+AMOUNT_OR_ALL = OptionType(
+    _is_amount_or_all, "all, or a number of bytes above 0", "int or 'all'", typed="amount_or_all", metavar="SIZE"
+)
 FLOAT = OptionType(_is_number, "a number", "float")
 SAMPLE = replace(FLOAT, typed="sample", metavar="SIZE")
 """Bytes, or a share below 1."""

@@ -18,7 +18,7 @@ from brokerless.views.screen import colored, wrapped
 from brokerless.views.text import format_times
 
 if TYPE_CHECKING:
-    from brokerless.jobs.verify.turn import Turn
+    from brokerless.jobs.turns import Turn
 
 SHOWN = 5
 """Findings of one kind that are shown, if they do not say the same."""
@@ -172,14 +172,14 @@ def summary_line(name: str, text: str) -> Iterator[str]:
     return marked(f"{name:8}", show_name(text), " " * 10)
 
 
-def turn_line(turn: Turn) -> str:
-    """Return how much a run with a budget verified, and how far all such runs have come."""
+def turn_line(turn: Turn, verified: str = "verified") -> str:
+    """Return how much a run with a budget did, and how far all such runs have come. ``verified``: what it did."""
     read, total = format_bytes(turn.bytes), format_bytes(turn.total)
     since = turn.oldest
     if since is None:
         so_far = format_bytes(turn.verified_bytes)
-        return f"verified {read} of {total} in this run; {so_far} so far, and the rest in the next"
-    return f"verified {read} of {total} in this run; all was verified since {format_times([since], 's')[0]}"
+        return f"{verified} {read} of {total} in this run; {so_far} so far, and the rest in the next"
+    return f"{verified} {read} of {total} in this run; all was {verified} since {format_times([since], 's')[0]}"
 
 
 def not_written(name: str, path: str, damages: Sequence[Finding]) -> str:

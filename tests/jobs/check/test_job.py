@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.jobs.backup.disks import DEMO, REPLICAS, earlier
@@ -170,3 +171,50 @@ def test_a_backup_is_not_the_bucket_of_brokers(place: Path) -> None:
     for remote in (place, f"{place}@first"):
         with pytest.raises(UsageError, match="is a backup, and not the bucket of brokers"):
             brokerless.open(DEMO, remote=remote)
+
+
+def test_runs_with_a_budget_read_all_in_turns_and_what_is_wrong_in_each(place: Path) -> None:
+    backup = brokerless.Backup(place)
+    budget, changed = backup.check().size // 4, object_of(place, "log", -1)
+    flip(changed)
+    read, found = 0, list[str]()
+    for _ in range(12):
+        checked = backup.check(budget)
+        assert checked.turn is not None
+        assert not checked.is_read
+        assert checked.turn.bytes <= budget or len(checked.turn.chosen) == 1
+        read += checked.turn.bytes
+        found += [each.file for each in checked.findings]
+        if checked.turn.oldest is not None:
+            break
+    assert set(found) == {str(changed)}
+    assert checked.turn is not None
+    assert checked.turn.total == checked.size <= read
+    again = backup.check(1)
+    assert [each.file for each in again.findings] == [str(changed)], "what is wrong is read in each run"
+    assert len(list((place / ".brokerless" / "checks").glob("*.parquet"))) == 1
+
+
+def test_what_another_snapshot_stores_is_not_forgotten_by_a_check_of_one(place: Path) -> None:
+    backup = brokerless.Backup(place)
+    backup.check(1 << 40)
+    brokerless.Backup(f"{place}@first").check(1 << 40)
+    checked = backup.check(1)
+    assert checked.turn is not None
+    assert checked.turn.verified_bytes == checked.turn.total
+
+
+def test_what_was_read_is_no_object_of_a_snapshot_and_outlives_a_prune(place: Path) -> None:
+    backup = brokerless.Backup(place)
+    backup.check(1 << 40)
+    assert backup.check().unnamed == 0
+    backup.prune(grace=0, apply=True)
+    checked = backup.check(1)
+    assert checked.turn is not None
+    assert checked.turn.oldest is not None
+
+
+@pytest.mark.parametrize("read", [0, -5, "some", 1.5])
+def test_what_is_to_be_read_is_all_or_a_number_of_bytes(read: Any, place: Path) -> None:
+    with pytest.raises(UsageError, match=r"read: .* is not all, or a number of bytes above 0"):
+        brokerless.Backup(place).check(read)

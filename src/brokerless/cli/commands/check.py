@@ -14,7 +14,9 @@ DESCRIPTION = """\
 Checks that every object that the snapshots of a backup name is there, in the size that was stored.
 
 With --read all, all objects are read, and their bytes compared with the hashes in the snapshots; of segments that are
-not encrypted, the batches as well. No key is needed.
+not encrypted, the batches as well. No key is needed. With --read 50GB, a run reads so much: what was wrong first, then
+what was never read, then what was read longest ago, so that a timer's runs take turns over a large backup. What was
+read when is in the backup itself (.brokerless/checks), as Parquet files; this needs the right to write there.
 
 URL is the place that backup wrote to, or URL@SNAPSHOT for one of its snapshots. Objects that no snapshot names are
 counted: runs that were interrupted leave them.
@@ -24,6 +26,7 @@ The exit code is 0 if all is as it was stored, 1 if anything is missing or diffe
 EXAMPLES = """\
   brokerless check s3://backup/kafka
   brokerless check s3://backup/kafka@latest --read all
+  brokerless check s3://backup/kafka --read 50GB
 """
 
 __all__ = ["DESCRIPTION", "EXAMPLES", "add_options", "add_paths", "run"]

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import xxhash
 
+from brokerless import clock
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
 from brokerless.jobs.check.snapshots import load_with_segments
-from brokerless.jobs.run.job import in_order, longest_first, run
+from brokerless.jobs.ledger import Checked, Ledger
+from brokerless.jobs.run.job import longest_first, run
+from brokerless.jobs.turns import Item, Turn
 from brokerless.log.backups.place import BackupPlace
 from brokerless.log.backups.snapshot import Snapshot, SnapshotFile, SnapshotSegment
 from brokerless.log.storage.atomic import SUFFIX
@@ -38,8 +41,9 @@ from brokerless.log.tiered.writing.objects import object_name
 from brokerless.progress import Done, ignore
 from brokerless.text import short_html, short_repr
 
-Read = Literal["all"]
-"""What is read of the objects: everything."""
+Read = int | Literal["all"]
+"""What is read of the objects: everything, or so many bytes in a run."""
+_OBJECT = "object"
 _WINDOW = 8 << 20
 Place = tuple[str, str, int]
 """A topic, its ID, and a partition's number."""
@@ -49,7 +53,8 @@ Place = tuple[str, str, int]
 class CheckResult:
     """``snapshots``: those that were checked; ``objects`` and ``size``: that they name, and the bytes of these.
     ``unnamed``, ``unnamed_size``: objects of segments that no snapshot names, as interrupted runs leave them; None
-    where not all snapshots were checked, or could be read. ``is_read``: the bytes of all objects were read."""
+    where not all snapshots were checked, or could be read. ``is_read``: the bytes of all objects were read. ``turn``:
+    what was read, and how far all runs together have come, where a run reads a part."""
 
     place: str
     snapshots: tuple[Snapshot, ...]
@@ -59,6 +64,7 @@ class CheckResult:
     unnamed_size: int | None
     findings: tuple[Finding, ...]
     is_read: bool
+    turn: Turn | None = None
 
     __repr__ = short_repr
     _repr_html_ = short_html
@@ -66,23 +72,26 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class _ReadTask:
-    """The segments of one partition whose objects are read."""
+    """The segments of one partition whose objects are read. ``place``: by which ledgers and findings know it."""
 
     directory: Location
+    place: Place
     segments: tuple[SnapshotSegment, ...]
 
     @property
     def size(self) -> int:
         """Bytes to read."""
-        return sum(expected.size for each in self.segments for expected in stored_objects(each))
+        return sum(map(_stored_size, self.segments))
 
 
 def check_backup(
     location: Location, read: Read | None = None, done: Done = ignore, *, processes: int | None = None
 ) -> CheckResult:
-    """``location``: a backup, of which all snapshots are checked, or ``URL@SNAPSHOT``. ``done`` is called with the
-    bytes that were read. Raises :class:`UnreadableError` where there is no backup, and UsageError for no such
-    snapshot."""
+    """``location``: a backup, of which all snapshots are checked, or ``URL@SNAPSHOT``. ``read``: what is read; of a
+    number of bytes, a ledger in the backup keeps what was read when. ``done`` is called with the bytes that were read.
+
+    Raises :class:`UnreadableError` where there is no backup, UsageError for no such snapshot, and UnwritableError where
+    the ledger cannot be written."""
     place, chosen = backup_at(location)
     findings: list[Finding] = []
     known: list[tuple[Snapshot, list[SnapshotSegment]]] = []
@@ -106,36 +115,97 @@ def check_backup(
             findings += found
             wrong |= {segment} if found else set()
     files = {each.stored_sha256: each for snapshot, _ in known for each in snapshot.files}
-    findings += _check_files(place, list(files.values()), is_read=read is not None)
+    tasks = [
+        _ReadTask(directories[each], each, tuple(one for one in own if one not in wrong))
+        for each, own in by_place.items()
+    ]
+    turn = None if read is None or read == "all" else _begin_turn(place, tasks, files, budget=read, is_all=is_all)
+    chosen_files = {} if read is None else files if turn is None else _chosen_files(files, turn)
+    of_files = list(_check_files(place, list(files.values()), chosen_files))
+    findings += [finding for _, finding in of_files]
     findings += _check_keys(place, [snapshot for snapshot, _ in known if snapshot.key_pairs])
+    if turn is not None:
+        for stored in chosen_files.values():
+            turn.add(_checked_file(stored, turn, [finding for each, finding in of_files if each == stored]))
+        tasks = _chosen_tasks(tasks, turn)
     if read is not None:
-        tasks = [
-            _ReadTask(directories[each], tuple(one for one in own if one not in wrong))
-            for each, own in by_place.items()
-        ]
-        findings += _read_all(tasks, done, processes)
+        findings += _read_all(tasks, done, processes, turn)
+    if turn is not None:
+        turn.end()
     unnamed = None if not is_all else _unnamed(place, set(segments))
     expected = [one for each in segments.values() for one in stored_objects(each)]
     return CheckResult(
         place.location.path, tuple(snapshot for snapshot, _ in known), len(expected) + len(files),
         size=sum(each.size for each in expected) + sum(each.stored_size_in_bytes for each in files.values()),
         unnamed=None if unnamed is None else unnamed[0], unnamed_size=None if unnamed is None else unnamed[1],
-        findings=tuple(findings), is_read=read is not None,
+        findings=tuple(findings), is_read=read == "all", turn=turn,
     )  # fmt: skip
 
 
-def _check_files(place: BackupPlace, files: Sequence[SnapshotFile], *, is_read: bool) -> Iterator[Finding]:
+def _begin_turn(
+    place: BackupPlace, tasks: Sequence[_ReadTask], files: Mapping[str, SnapshotFile], *, budget: int, is_all: bool
+) -> Turn:
+    """``is_all``: these are all objects of the backup, so that others in the ledger are gone."""
+    ledger = Ledger(place.check_directory)
+    ledger.load()
+    items = {_path(task.place, each): Item(each.sha256, _stored_size(each)) for task in tasks for each in task.segments}
+    items |= {_path_of_file(each): Item(each.stored_sha256, each.stored_size_in_bytes) for each in files.values()}
+    return Turn.begin(ledger, _OBJECT, items, budget=budget, roots=("/",) if is_all else ())
+
+
+def _path(place: Place, segment: SnapshotSegment) -> str:
+    """Return by what the ledger knows a segment's objects."""
+    return f"/{place[1]}/{place[2]}/{segment.start_offset:020d}-{segment.segment_id}"
+
+
+def _path_of_file(file: SnapshotFile) -> str:
+    return f"/files/{file.stored_sha256}"
+
+
+def _stored_size(segment: SnapshotSegment) -> int:
+    return sum(each.size for each in stored_objects(segment))
+
+
+def _chosen_tasks(tasks: Sequence[_ReadTask], turn: Turn) -> list[_ReadTask]:
+    """A task for each segment that this run reads, so that what was read is recorded at once."""
+    return [
+        replace(task, segments=(each,))
+        for task in tasks
+        for each in task.segments
+        if _path(task.place, each) in turn.chosen
+    ]
+
+
+def _chosen_files(files: Mapping[str, SnapshotFile], turn: Turn) -> dict[str, SnapshotFile]:
+    return {name: each for name, each in files.items() if _path_of_file(each) in turn.chosen}
+
+
+def _checked_file(file: SnapshotFile, turn: Turn, findings: Sequence[Finding]) -> Checked:
+    own = _path_of_file(file), file.stored_sha256, clock.now(), turn.run_id
+    return Checked(_OBJECT, *own, topic=None, partition=None, findings=tuple(findings))
+
+
+def _checked_segment(task: _ReadTask, turn: Turn, findings: Sequence[Finding]) -> Checked:
+    (segment,) = task.segments
+    own = _path(task.place, segment), segment.sha256, clock.now(), turn.run_id
+    return Checked(_OBJECT, *own, topic=task.place[0], partition=task.place[2], findings=tuple(findings))
+
+
+def _check_files(
+    place: BackupPlace, files: Sequence[SnapshotFile], read: Mapping[str, SnapshotFile]
+) -> Iterator[tuple[SnapshotFile, Finding]]:
+    """Yield files that are not there, not of their size, or, of those in ``read``, not of their bytes."""
     sizes = sizes_in(place.file_directory)
     for each in files:
         path = place.file(each.stored_sha256).path
         if each.stored_sha256 not in sizes:
-            yield object_missing(path, 0, f"the file {each.name} is missing")
+            yield each, object_missing(path, 0, f"the file {each.name} is missing")
         elif sizes[each.stored_sha256] not in (None, each.stored_size_in_bytes):
-            yield file_differs(path, each.name)
-        elif is_read:
+            yield each, file_differs(path, each.name)
+        elif each.stored_sha256 in read:
             data = place.file(each.stored_sha256).read(max(each.stored_size_in_bytes, 1))
             if hashlib.sha256(data).hexdigest() != each.stored_sha256:
-                yield file_differs(path, each.name)
+                yield each, file_differs(path, each.name)
 
 
 def _check_keys(place: BackupPlace, snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
@@ -154,12 +224,16 @@ def _check_keys(place: BackupPlace, snapshots: Sequence[Snapshot]) -> Iterator[F
     yield from (each for each in side_by_side(load, range(len(snapshots)), place.location.is_remote) if each)
 
 
-def _read_all(tasks: Sequence[_ReadTask], done: Done, processes: int | None) -> list[Finding]:
+def _read_all(tasks: Sequence[_ReadTask], done: Done, processes: int | None, turn: Turn | None) -> list[Finding]:
     order = longest_first(tasks)
     running = run(read_task, [tasks[each] for each in order], done=done, name="brokerless check", processes=processes)
+    found: dict[int, list[Finding]] = {}
     with closing(running):
-        found = list(in_order((order[at], value) for at, value in running))
-    return [finding for each in found for finding in each]
+        for at, value in running:
+            found[order[at]] = value
+            if turn is not None:
+                turn.add(_checked_segment(tasks[order[at]], turn, value))
+    return [finding for at in range(len(tasks)) for finding in found[at]]
 
 
 def read_task(task: _ReadTask, done: Done) -> list[Finding]:

@@ -26,7 +26,7 @@ from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.progress import Done, Say, ignore
 
 if TYPE_CHECKING:
-    from brokerless.jobs.verify.turn import Turn
+    from brokerless.jobs.turns import Turn
 
 MOST = 1000
 """Findings of one segment that a task keeps; where there are more, the driver reads it again and gives them one by
@@ -110,7 +110,9 @@ def _verify(
     turn: Turn | None,
 ) -> Generator[Finding | UnreadableError]:
     spark, done, say, processes = running
-    chosen = [[each for each in partition.segments if turn is None or turn.is_chosen(each)] for partition in partitions]
+    chosen = [
+        [each for each in partition.segments if turn is None or _is_chosen(each, turn)] for partition in partitions
+    ]
     tasks = [
         VerifyTask(each, segment, max_batch_bytes)
         for each, segments in zip(partitions, chosen, strict=True)
@@ -141,9 +143,13 @@ def _verify(
                 yield from _findings(own, turn)
             if has_transactions:
                 yield from next(found)
-            elif turn is None or all(map(turn.is_chosen, partition.segments[-1:])):
+            elif turn is None or all(_is_chosen(each, turn) for each in partition.segments[-1:]):
                 yield from verify_rest(partition, False)
             yield from _check_epochs(partition, own)
+
+
+def _is_chosen(segment: SegmentPaths, turn: Turn) -> bool:
+    return path_of(segment.log.path) in turn.chosen
 
 
 def verify_segment_task(task: VerifyTask, done: Done) -> VerifyTaskResult:
@@ -226,5 +232,5 @@ def _findings(read: Iterable[_Read], turn: Turn | None) -> Generator[Finding | U
             last = seen.last_offset
         if turn is not None and value.unreadable is None:
             has_ranges = all(each.severity == "info" for each in found)
-            turn.add(checked_segment(task, value, turn.run_id, has_ranges=has_ranges), task.segment.size)
+            turn.add(checked_segment(task, value, turn.run_id, has_ranges=has_ranges))
     return taken

@@ -68,6 +68,11 @@ class BackupPlace:
         return self.file_directory / sha256
 
     @property
+    def check_directory(self) -> Location:
+        """The ledger of which objects were read when."""
+        return self.own / "checks"
+
+    @property
     def key_directory(self) -> Location:
         return self.own / "keys"
 

@@ -13,6 +13,7 @@ from brokerless.log import names
 from brokerless.log.backups.snapshot import RunKeys, Snapshot, SnapshotPartition
 from brokerless.text import count_of, format_bytes
 from brokerless.values import members
+from brokerless.views.findings import turn_line
 from brokerless.views.table import NOTHING, format_number, table
 from brokerless.views.text import format_times
 
@@ -212,6 +213,7 @@ def check_row(result: CheckResult) -> dict[str, Any]:
         "unnamedObjects": result.unnamed,
         "unnamedSizeInBytes": result.unnamed_size,
         "isRead": result.is_read,
+        **(result.turn.as_dict() if result.turn is not None else {}),
         "findings": len(result.findings),
     }
 
@@ -228,3 +230,5 @@ def check_lines(result: CheckResult) -> Iterator[str]:
         what = count_of(len(result.findings), "finding")
     snapshots, objects = count_of(len(result.snapshots), "snapshot"), count_of(result.objects, "object")
     yield f"{snapshots}, {objects}, {format_bytes(result.size)}: {what}"
+    if result.turn is not None:
+        yield turn_line(result.turn, "read")

@@ -73,10 +73,14 @@ def read_entries(
     start_offset: int | None = None,
     end_offset: int | None = None,
     max_batch_bytes: int | None = None,
+    *,
+    with_outcome: bool = True,
 ) -> Iterator[RawRecord]:
     """All records but control records, in the order of the log: those from ``start_offset`` on and before
-    ``end_offset``. ``max_batch_bytes``: what one batch may inflate to."""
+    ``end_offset``. ``max_batch_bytes``: what one batch may inflate to. ``with_outcome``: what became of transactions is
+    known, for which all of the log is read."""
     is_transactional = topic == CONSUMER_OFFSETS or topic not in TOPICS  # Connect's, with exactly-once sources
+    is_transactional &= with_outcome
     states = _transaction_states(partition, end_offset) if is_transactional else {}
     options = ReadOptions(
         _COLUMNS, Range(start_offset, end_offset), max_batch_bytes=max_batch_bytes, on_damage=on_damage

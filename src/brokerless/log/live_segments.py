@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from brokerless.errors import UnreadableError
-from brokerless.findings import Kind
+from brokerless.findings import Finding, Kind, Severity
 from brokerless.log import names
 from brokerless.log.completion.files import Completion
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, describe_partition, resolve
@@ -268,14 +268,11 @@ def _report_deleted(partition: PartitionPath, segments: list[SegmentPaths], next
     first = partition.segments[0].base_offset
     if segments and segments[0].base_offset == first > next_offset:
         text = "these offsets were deleted while the log was read; reading continues where the log begins now"
-        found = f"{first}"
-        report(
-            Kind.DELETED_MEANWHILE.at(
-                partition.path,
-                text,
-                severity="warning",
-                offset=next_offset,
-                expected=f"offset {next_offset}",
-                found=found,
-            )
-        )
+        report(deleted_meanwhile(partition.path, text, next_offset, first, severity="warning"))
+
+
+def deleted_meanwhile(path: str, text: str, expected: int, found: int, *, severity: Severity) -> Finding:
+    """Return the finding about a log that began at the offset ``expected``, and begins at ``found`` when it is read."""
+    return Kind.DELETED_MEANWHILE.at(
+        path, text, severity=severity, offset=expected, expected=f"offset {expected}", found=f"{found}"
+    )

@@ -61,12 +61,17 @@ def look(paths: PartitionPath, before: Tail | None = None) -> Tail:
     if before is not None and _is_as_it_was(before, active):
         return before
     with open_listed(active, True) as file:
-        start = Tail(active.base_offset, active.base_offset)
-        if before is not None and before.base_offset == active.base_offset and _holds(before, file):
-            start = before
-        elif position := last_indexed(file, active):
-            start = Tail(active.base_offset, active.base_offset, position)
-        return _end(file, start, active)
+        return look_into(file, active, before)
+
+
+def look_into(file: File, active: SegmentPaths, before: Tail | None = None) -> Tail:
+    """The same of the last segment's log, which is open."""
+    start = Tail(active.base_offset, active.base_offset)
+    if before is not None and before.base_offset == active.base_offset and _holds(before, file):
+        start = before
+    elif position := last_indexed(file, active):
+        start = Tail(active.base_offset, active.base_offset, position)
+    return _end(file, start, active)
 
 
 def look_committed(

@@ -13,7 +13,7 @@ from brokerless.jobs.merge.leader_epochs import disagreement, starts_of, with_ri
 from brokerless.jobs.merge.replica_merge import MergedBatches
 from brokerless.jobs.recovered.reading import PartitionFiles, RecoveredLog
 from brokerless.log import names
-from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, load_leader_epochs
+from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, load_leader_epochs, truncate_from_end
 from brokerless.progress import Report
 
 
@@ -72,7 +72,9 @@ def begin_of(
 ) -> tuple[int, int]:
     """Return where the first segment and the log of the leading replica begin, also where files of it are missing at
     the start: a broker records the first epoch again when it deletes old records, and leaves no index without its
-    log."""
+    log. Of a running broker's log (one with a limit), neither says more than that it is deleting there just now."""
+    if found.files.limit is not None:
+        return found.begin, max(found.start, found.begin)
     offsets = [offset for _, offset in recorded[:1]]
     for entry in found.files.paths[0].orphaned_files:
         named = names.parse_segment_file(entry.name)
@@ -133,4 +135,5 @@ def _recorded(files: PartitionFiles, report: Report) -> Epochs:
     loaded = load_leader_epochs(checkpoint.location)
     for finding in loaded.findings:
         report(finding)
-    return () if loaded.findings else epochs_of(loaded)
+    epochs = () if loaded.findings else epochs_of(loaded)
+    return epochs if files.limit is None else truncate_from_end(epochs, files.limit)

@@ -57,15 +57,21 @@ _LARGE = 1 << 20
 
 
 def find_intact_batches(
-    file: File, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES, partial: bool = False, is_log: bool = True
+    file: File,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    partial: bool = False,
+    is_log: bool = True,
+    start: int = 0,
 ) -> Iterator[NDArray[np.void] | Region]:
     """The intact batches of a file (:data:`INTACT_BATCH`, shape ``(n,)``), and the regions between them, by position.
 
     ``max_batch_bytes``: bytes that one batch may inflate to; a larger one is not intact. ``partial``: of v2 batches
     whose checksum is right, but whose records do not decode to the end, what comes before counts as intact.
-    ``is_log``: the file is one log, in which offsets go up, and not an image that may have many.
+    ``is_log``: the file is one log, in which offsets go up, and not an image that may have many. ``start``: the
+    position (bytes) from which on it is read.
     """
     finder = _BatchFinder(file, max_batch_bytes, partial, is_log)
+    finder.at = start
     while finder.at < file.size:
         yield from finder.follow()
 

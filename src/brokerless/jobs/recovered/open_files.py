@@ -8,17 +8,18 @@ been replaced since, the partition is listed again. An open file does not change
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
 from brokerless.errors import UnreadableError
 from brokerless.log.directory import PartitionPath, SegmentPaths
-from brokerless.log.live_segments import PAUSE_S, TRIES, ReplacedError, open_listed
+from brokerless.log.live_segments import PAUSE_S, TRIES, ReplacedError, list_again, open_listed
 from brokerless.log.storage.files import File, LocalFile
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.paths import is_remote
+from brokerless.progress import ignore
 
 _LASTING = 128
 """Files that stay open, the first ones; those of a partition with more are opened when it is their turn."""
@@ -50,9 +51,10 @@ class LogFile:
 class OpenFiles:
     """Log files by number, open until this is left as a context manager."""
 
-    def __init__(self, sources: Sequence[LogFile], *, any_of_name: bool = False) -> None:
-        """``any_of_name``: a file that is another than the one listed is taken all the same."""
-        self._sources, self._any = tuple(sources), any_of_name
+    def __init__(self, sources: Sequence[LogFile], *, any_of_name: bool = False, held: HeldFiles | None = None) -> None:
+        """``any_of_name``: a file that is another than the one listed is taken all the same. ``held``: files that are
+        open already."""
+        self._sources, self._any, self._held = tuple(sources), any_of_name, held
         self._lasting: dict[int, File] = {}
         self._recent: dict[int, File] = {}
 
@@ -92,6 +94,9 @@ class OpenFiles:
             file.release()
 
     def _open(self, source: LogFile) -> File:
+        held = None if self._held is None or source.entry is None else self._held.find(source.entry)
+        if held is not None:
+            return held
         if source.entry is None or self._any:
             return open_lone(source.location)
         segment = SegmentPaths(source.base_offset, source.entry)
@@ -104,6 +109,74 @@ class OpenFiles:
         for file in (*self._recent.values(), *self._lasting.values()):
             file.close()
         self._recent, self._lasting = {}, {}
+
+
+class HeldFiles:
+    """Logs that are open as they were at a moment, until this is closed: what the cleaner puts in their places leaves
+    out what later records made void."""
+
+    def __init__(self) -> None:
+        self._files: dict[tuple[str, int | str | None], LocalFile] = {}
+
+    def hold(self, partition: PartitionPath) -> PartitionPath | None:
+        """Opens all logs of one listing that was the same before and after, and return that; None where the directory
+        is gone. Raises :class:`UnreadableError`, and OutOfFilesError for more files than this process may open."""
+        for number in range(TRIES):
+            if number:
+                time.sleep(PAUSE_S)
+            listed = list_again(partition, ignore)
+            if listed is None:
+                return None
+            opened: dict[tuple[str, int | str | None], File] = {}
+            try:
+                for segment in listed.segments:
+                    opened[_key(segment.log)] = open_listed(segment, segment is listed.segments[-1])
+                again = list_again(listed, ignore)
+            except ReplacedError:
+                again = None
+            except BaseException:
+                _close(opened.values())
+                raise
+            if again is not None and _same_files(listed, again):
+                for key, file in opened.items():
+                    if isinstance(file, LocalFile) and key not in self._files:
+                        self._files[key] = file
+                    else:
+                        file.close()
+                return listed
+            _close(opened.values())
+        return None
+
+    def find(self, entry: DirectoryEntry) -> LocalFile | None:
+        """A handle of its own of a file that is held; None of any other."""
+        file = self._files.get(_key(entry))
+        return None if file is None else file.again()
+
+    def find_any(self, partition: PartitionPath) -> bool:
+        """Return whether the logs of a listing are held."""
+        return any(_key(each.log) in self._files for each in partition.segments)
+
+    def close(self) -> None:
+        """Closes all of them."""
+        _close(self._files.values())
+        self._files.clear()
+
+
+def _key(entry: DirectoryEntry) -> tuple[str, int | str | None]:
+    return entry.path, entry.identity
+
+
+def _close(files: Iterable[File]) -> None:
+    for file in files:
+        file.close()
+
+
+def _same_files(one: PartitionPath, other: PartitionPath) -> bool:
+    """Return whether two listings have the same logs, of which the last may have grown."""
+    closed, last = (
+        [(each.base_offset, each.log.identity, each.size) for each in found.segments] for found in (one, other)
+    )
+    return len(closed) == len(last) and closed[:-1] == last[:-1] and closed[-1][:2] == last[-1][:2]
 
 
 def open_lone(location: Location) -> File:
@@ -125,13 +198,15 @@ def with_open_files(
     sources: Callable[[FilesT], Sequence[LogFile]],
     list_again: Callable[[FilesT], FilesT],
     work: Callable[[FilesT, OpenFiles], ResultT],
+    held: HeldFiles | None = None,
 ) -> ResultT:
     """Return what ``work`` makes of files that were listed and are open now; of files that were listed again, where
-    they are others meanwhile. While nothing but that happens, the last try takes what has their names."""
+    they are others meanwhile. While nothing but that happens, the last try takes what has their names. ``held``: files
+    that are open already."""
     for number in range(TRIES + 1):
         is_last = number == TRIES
         try:
-            with OpenFiles(sources(listed), any_of_name=is_last) as files:
+            with OpenFiles(sources(listed), any_of_name=is_last, held=held) as files:
                 return work(listed, files.open())
         except ReplacedError:
             if is_last:

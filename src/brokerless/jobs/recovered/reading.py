@@ -40,7 +40,8 @@ class PartitionFiles:
     """A partition's files. ``paths``: its directories, the live one first. ``files``: in the order of preference.
     ``checkpointed_start``, ``checkpointed_end``, ``high_watermark``: its first offset, its end and its high watermark
     by the log directory's checkpoints, if recorded there; ``cleaned_until``: up to which offset it was compacted.
-    ``include``: with ``delete``, log files that wait for their deletion are among the files."""
+    ``include``: with ``delete``, log files that wait for their deletion are among the files. ``limit``: the offset
+    before which the log is read, as it was when it ended there; None for all of it."""
 
     paths: tuple[PartitionPath, ...]
     files: tuple[LogFile, ...]
@@ -49,6 +50,7 @@ class PartitionFiles:
     high_watermark: int | None = None
     cleaned_until: int | None = None
     include: tuple[str, ...] = ()
+    limit: int | None = None
 
     @property
     def size(self) -> int:
@@ -99,6 +101,7 @@ class RecoveredLog:
     def losses(self, saved: NDArray[np.void], regions: Regions) -> Iterator[Loss]:
         """Return what is missing if these batches are saved."""
         end = max([self.end, _indexed_end(self.files), *(each.stop for each in self.lost)])
+        end = limited_to(self.files.limit, end)
         start = min([self.start, *(each.start for each in self.lost)])
         last = max((each.base_offset for each in self.files.paths[0].segments), default=None)
         return find_losses(
@@ -148,7 +151,38 @@ def list_files_again(files: PartitionFiles) -> PartitionFiles:
         state = load_directory_state(resolve(paths[0].location))
     except UnreadableError:
         return files
-    return describe_files(paths, state, files.include)
+    return up_to(describe_files(paths, state, files.include), files.limit)
+
+
+def up_to(files: PartitionFiles, limit: int | None) -> PartitionFiles:
+    """Return what of a partition's files is of the log as it was when it ended at ``limit``; all for None."""
+    if limit is None:
+        return files
+
+    def before(entry: DirectoryEntry) -> bool:
+        named = names.parse_segment_file(entry.name)
+        return named is None or named.offset <= limit
+
+    paths = tuple(
+        replace(
+            each,
+            segments=tuple(segment for segment in each.segments if segment.base_offset <= limit),
+            producer_snapshots=tuple(filter(before, each.producer_snapshots)),
+            orphaned_files=tuple(filter(before, each.orphaned_files)),
+        )
+        for each in files.paths
+    )
+    bounds = {
+        name: None if (value := getattr(files, name)) is None else min(value, limit)
+        for name in ("checkpointed_start", "checkpointed_end", "high_watermark")
+    }
+    own = tuple(each for each in files.files if each.base_offset <= limit)
+    return replace(files, paths=paths, files=own, limit=limit, **bounds)
+
+
+def limited_to(limit: int | None, offset: int) -> int:
+    """Return an offset, or the limit where that is lower."""
+    return offset if limit is None else min(offset, limit)
 
 
 def find_log(
@@ -174,15 +208,16 @@ def find_log(
     _report(files, intact, choice, report)
     saved = intact[choice.taken]
     regions.add((_as_region(files, intact, row), _following(intact, row)) for row in choice.misplaced.tolist())
-    first_base = int(bases.min()) if len(bases) else 0
+    first_base = int(bases.min()) if len(bases) else files.limit or 0
     begin = min(first_base, int(saved["first"][0])) if len(saved) else first_base
     live = [each.base_offset for each in files.paths[0].segments]
-    end = max(max(live, default=0), files.checkpointed_end or 0, int(saved["last"][-1]) + 1 if len(saved) else 0)
+    end = max(max(live, default=begin), files.checkpointed_end or 0, int(saved["last"][-1]) + 1 if len(saved) else 0)
     regions.add(_not_taken(files, intact, choice.lost, end))
     start = max(begin, files.checkpointed_start or 0)
     # What was deleted is to be seen if it was selected.
     start = start if begin == min(live, default=begin) and start <= end else begin
-    lost = (*(offsets for offsets, _ in missing_logs(files.paths[0])), *_in_bucket(files, bases))
+    missing = (*(offsets for offsets, _ in missing_logs(files.paths[0])), *_in_bucket(files, bases))
+    lost = tuple(each for each in missing if files.limit is None or each.start < files.limit)
     return RecoveredLog(
         files, intact, choice, saved=saved, regions=regions.items, begin=begin, start=start, end=end, lost=lost
     )
@@ -293,9 +328,9 @@ def _read(
                     continue
                 found["file"] = number
                 before = int(found["first"][0])
-                regions.add((region, before) for region, _ in waiting.items)
+                _add_placed(regions, waiting, before, files.limit)
                 waiting.clear()
-                intact.append(found)
+                intact.append(found if files.limit is None else found[found["last"] < files.limit])
                 done(int(found["size"].sum()))
             opened.release(first + number)
         except ReplacedError:
@@ -309,8 +344,14 @@ def _read(
                 source.path, 0, source.size, kind=Kind.UNREADABLE_FILE, message=reason, after=after, offset=after
             )
             waiting.add([(region, after)])
-        regions.add((region, following) for region, _ in waiting.items)
+        _add_placed(regions, waiting, following, files.limit)
     return np.concatenate(intact), regions
+
+
+def _add_placed(regions: BoundedList[Placed], waiting: BoundedList[Placed], before: int, limit: int | None) -> None:
+    """Add what was before an offset, and of a log with a limit what was before that."""
+    found = (region for region, after in waiting.items if limit is None or after < limit)
+    regions.add((region, limited_to(limit, before)) for region in found)
 
 
 def _from(region: Region, base_offset: int) -> Placed:

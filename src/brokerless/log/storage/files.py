@@ -65,6 +65,11 @@ class LocalFile:
     def is_local(self) -> bool:
         return True
 
+    def again(self) -> LocalFile:
+        """Return another handle of the same file, whatever has its name now, in the size that it has now."""
+        with unreadable(self.path, OSError):
+            return LocalFile(self.path, os.dup(self.descriptor))
+
     def read(self, position: int, length: int) -> NDArray[np.uint8]:
         """At most ``length`` bytes from ``position`` on, read-only; shorter at the end of the file, also where that is
         now, if the file became shorter after it was opened.

@@ -36,6 +36,11 @@ def examples(count: int, **more: Any) -> settings:
     return settings(max_examples=max(count // _share, 10), **more)
 
 
+def usual_part(count: int) -> int:
+    """Return how many of ``count`` seeds are tried, of which ``make examples`` and ``make fuzz`` try all."""
+    return max(count // _share, 1)
+
+
 def some_quick(values: Sequence[Any], step: int = 4, reason: str = "one of many") -> list[Any]:
     """Parameters (tuples for several at once), of which ``--quick`` takes the first one of each ``step``."""
     slow = pytest.mark.slow(reason=reason)

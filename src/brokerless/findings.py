@@ -305,6 +305,8 @@ class Kind(StrEnum):
     TOPIC_IDS_COMPRESSED = "topic-ids-compressed"
     OFFSETS_MISSED = "offsets-missed"
     HISTORY_CHANGED = "history-changed"
+    TRANSACTION_CUT_OPEN = "transaction-cut-open"
+    PARTITION_CHANGED_MEANWHILE = "partition-changed-meanwhile"
     REPLICA_DIVERGES = "replica-diverges"
     STORED_OFFSETS_LOST = "stored-offsets-lost"
     SNAPSHOT_SHRINKS = "snapshot-shrinks"

@@ -114,9 +114,10 @@ def undo_rebuild(request: UndoRebuildRequest) -> tuple[str, ...]:
 
 @asks(BackupRequest)
 def backup(request: BackupRequest) -> BackupResult:
-    """Store the disks of a stopped cluster as a snapshot in a bucket that brokers can read, as ``brokerless backup``.
+    """Store the disks of a cluster as a snapshot in a bucket that brokers can read, as ``brokerless backup``.
 
-    One copy of each batch is stored, byte for byte; the next run into the same place stores what is new.
+    The brokers may run meanwhile: logs are copied as they ended at one moment. One copy of each batch is stored, byte
+    for byte; the next run into the same place stores what is new.
 
     Returns
     -------

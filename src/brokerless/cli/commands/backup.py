@@ -18,12 +18,15 @@ from brokerless.cli.selection import is_selected
 from brokerless.requests.backups import BackupRequest
 
 DESCRIPTION = """\
-Stores what the disks of a stopped cluster have, one copy of each batch, as a snapshot in a bucket or a directory.
+Stores what the disks of a cluster have, one copy of each batch, as a snapshot in a bucket or a directory.
 
 Give the log directories of all nodes. The cluster's metadata says which partitions there are; of the replicas of each,
 the one with the history that counts is stored, as merge finds it, and what is damaged in it is taken from the others.
 Of a compacted topic one replica is taken as a whole. Batches are stored byte for byte, with their offsets, leader
 epochs and producers, and the metadata with topic IDs, settings, ACLs, users and groups as well.
+
+The brokers may run meanwhile: logs are copied as they ended at one moment, with whole transactions, and no position of
+a group past an end. What was deleted, made or moved meanwhile is named or found.
 
 The next run into the same place stores what is new: a log goes on from the snapshot before if its leader epochs and the
 last batch that was stored say so. What is stored is never replaced. A run that is interrupted leaves no snapshot, and
@@ -36,8 +39,8 @@ of topics, offsets, sizes, times, and the IDs and sequences of producers are in 
 The layout is that of tiered storage (Aiven's plugin), which brokers read. URL@SNAPSHOT is a log directory for all
 commands that read; snapshots lists the snapshots of a place, check tries whether all of them are there.
 
-The exit code is 0 if the snapshot is complete, 1 if partitions are missing, offsets are lost, or replicas differ, and 2
-if nothing was stored.
+The exit code is 0 if the snapshot is complete, 1 if partitions are missing, offsets are lost, replicas differ, or a
+transaction may not be whole, and 2 if nothing was stored.
 """
 EXAMPLES = """\
   brokerless backup /mnt/b1 /mnt/b2 /mnt/b3 --to s3://backup/kafka --dry-run
@@ -49,7 +52,7 @@ EXAMPLES = """\
 
 
 def add_paths(parser: ArgumentParser) -> None:
-    help_of_path = "a log directory of a stopped broker, one for each disk; local, a URL, or URL@SNAPSHOT of a backup"
+    help_of_path = "a log directory of a broker, one for each disk; local, a URL, or URL@SNAPSHOT of a backup"
     parser.add_argument("paths", nargs="+", metavar="PATH", help=help_of_path)
     add_all_below(parser)
     add_selection(parser)

@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
 from brokerless import clock
 from brokerless.errors import UsageError
-from brokerless.findings import Finding
+from brokerless.findings import Finding, Kind
+from brokerless.jobs.backup.closing import undecided
 from brokerless.jobs.backup.files import store_files
 from brokerless.jobs.backup.keys import keys_of_run
-from brokerless.jobs.backup.partition import BackupTaskResult, run_task
-from brokerless.jobs.backup.plan import BackupPlan
+from brokerless.jobs.backup.partition import BackupTask, BackupTaskResult, run_task
+from brokerless.jobs.backup.plan import BackupPlan, by_expiry
+from brokerless.jobs.backup.second_look import SecondLook, look_again, metadata_task
 from brokerless.jobs.run.job import in_order, longest_first, run
+from brokerless.kafka_names import TopicPartition
+from brokerless.log import names
 from brokerless.log.backups.names import SnapshotName
 from brokerless.log.backups.place import BackupPlace
 from brokerless.log.backups.snapshot import (
@@ -28,9 +34,11 @@ from brokerless.log.backups.snapshot import (
     BackupConfig,
     SegmentsFile,
     Snapshot,
+    SnapshotCut,
     SnapshotDisk,
     SnapshotFile,
     SnapshotSegment,
+    UndecidedTransaction,
     dump_segments,
     dump_snapshot,
 )
@@ -67,32 +75,67 @@ class BackupResult:
 def backup(plan: BackupPlan, done: Done = ignore, *, processes: int | None = None) -> BackupResult:
     """Runs a plan. ``done`` is called with the bytes that were read. ``processes``: as
     :func:`brokerless.jobs.run.job.run` takes it. Raises :class:`UnwritableError`; then there is no new snapshot."""
+    try:
+        return _backup(plan, done, processes)
+    finally:
+        if plan.cut is not None:
+            plan.cut.held.close()
+
+
+def _backup(plan: BackupPlan, done: Done, processes: int | None) -> BackupResult:
     place, dry_run, run_id, began = plan.place, plan.options.dry_run, os.urandom(4).hex(), clock.now()
     if not dry_run:
         _begin(place, plan.how.data_key, run_id)
-    results = _run(plan, done, processes)
+    look = _run(plan, done, processes)
+    results = look.results
     files: list[SnapshotFile] = []
-    findings = [*plan.findings, *(finding for each in results for finding in each.findings)]
-    for number, (disk, directory) in enumerate(zip(plan.disks, plan.directories, strict=True), 1):
-        metadata = plan.metadata_replica if disk.metadata is plan.metadata_replica else None
-        stored = store_files(plan, number, directory, metadata)
+    cut = None if plan.cut is None else _cut_of(plan, results)
+    findings = [*plan.findings, *look.findings, *(finding for each in results for finding in each.findings)]
+    findings += () if cut is None else (_undecided(plan, each) for each in cut.open)
+    stored_at = 0 if look.metadata_end is None else look.metadata_end.disk
+    for number, directory in enumerate(plan.directories, 1):
+        stored = store_files(plan, number, directory, look.metadata if number == stored_at else None)
         files += stored.files
         findings += stored.findings
     segments = dump_segments(segment for each in results for segment in each.segments)
     rows = sum(len(each.segments) for each in results)
     snapshot = _snapshot(
-        plan,
-        run_id,
-        results,
-        files,
-        findings=findings,
-        segments=SegmentsFile(hashlib.sha256(segments).hexdigest(), rows),
-    )
+        plan, run_id, look, files,
+        findings=findings, segments=SegmentsFile(hashlib.sha256(segments).hexdigest(), rows), cut=cut,
+    )  # fmt: skip
     if not dry_run:
         if clock.now() - began > _LONG_MS:
             _check_there(place, [segment for each in results for segment in each.segments])
         _commit(place, snapshot, segments)
     return BackupResult(place.location.path, snapshot, tuple(findings), dry_run)
+
+
+def _cut_of(plan: BackupPlan, results: Sequence[BackupTaskResult]) -> SnapshotCut:
+    """Return what a snapshot says of the cut; open are also those transactions whose markers were found and are not in
+    what was stored, as a leader lost them."""
+    assert plan.cut is not None
+    assert plan.closed is not None
+    lost: dict[int, set[TopicPartition]] = {}
+    for each in (one for one in results if one.partition is not None):
+        assert each.partition is not None
+        place = each.partition.topic, each.partition.partition
+        known = [one for one in plan.closed.markers.get(place, ()) if one.offset >= each.partition.start_offset]
+        counts = Counter(one.producer_id for one in known)
+        for producer_id in counts.keys() | each.markers.keys() if each.markers or known else ():
+            if each.markers.get(producer_id, 0) != counts[producer_id]:
+                lost.setdefault(producer_id, set()).add(place)
+    found = (undecided(None, producer_id, places) for producer_id, places in sorted(lost.items()))
+    return SnapshotCut(plan.cut.began, plan.cut.ended, plan.closed.transactions, open=(*plan.closed.open, *found))
+
+
+def _undecided(plan: BackupPlan, transaction: UndecidedTransaction) -> Finding:
+    """Return the finding about a transaction that the cut may have divided."""
+    of = f"the transaction of producer {transaction.producer_id}"
+    if transaction.transactional_id is not None:
+        of = f"the transaction of {transaction.transactional_id!r}"
+    where = f" ({', '.join(transaction.partitions)})" if transaction.partitions else ""
+    text = f"{of} may be decided in some of its partitions and not in others{where}"
+    return Kind.TRANSACTION_CUT_OPEN.at(plan.disks[0].path, text)
 
 
 def _begin(place: BackupPlace, data_key: DataKey | None, run_id: str) -> None:
@@ -114,11 +157,41 @@ def _check_there(place: BackupPlace, segments: Sequence[SnapshotSegment]) -> Non
             raise UsageError(f"{finding}; prune ran meanwhile: run again, and give prune a longer --grace")
 
 
-def _run(plan: BackupPlan, done: Done, processes: int | None) -> list[BackupTaskResult]:
-    order = longest_first(plan.tasks)
-    running = run(
-        run_task, [plan.tasks[each] for each in order], done=done, name="brokerless backup", processes=processes
-    )
+def _run(plan: BackupPlan, done: Done, processes: int | None) -> SecondLook:
+    """Copies what does not stay first: what retention deletes next, then logs that are held, at last the metadata."""
+    if plan.cut is None:
+        results = tuple(_results(plan.tasks, longest_first(plan.tasks), run_task, done=done, processes=processes))
+        return SecondLook(results, plan.metadata_replica, plan.metadata, ())
+    held, last = plan.cut.held, [each for each in plan.tasks if each.place.topic == names.CLUSTER_METADATA]
+    others = [each for each in plan.tasks if each not in last]
+    inside = [any(held.find_any(path) for files in each.files for path in files.paths) for each in others]
+    first = [each for each, is_held in zip(others, inside, strict=True) if not is_held]
+    second = [each for each, is_held in zip(others, inside, strict=True) if is_held]
+    results = [
+        *_results(first, by_expiry(first, plan.cluster), run_task, done=done, processes=processes),
+        *_results(second, range(len(second)), partial(run_task, held=held), done=done, processes=1),
+    ]
+    look = look_again(plan, [*first, *second], results, done)
+    tasks = [metadata_task(plan, each, look) for each in last]
+    stored = _results(tasks, range(len(tasks)), run_task, done=done, processes=1)
+    return replace(look, results=tuple(sorted((*look.results, *stored), key=_name_of)))
+
+
+def _name_of(result: BackupTaskResult) -> tuple[str, TopicPartition]:
+    found = result.partition or result.missing
+    return "" if found is None else found.topic, result.place
+
+
+def _results(
+    tasks: Sequence[BackupTask],
+    order: Sequence[int],
+    work: Callable[[BackupTask, Done], BackupTaskResult],
+    *,
+    done: Done,
+    processes: int | None,
+) -> list[BackupTaskResult]:
+    """The results of tasks, which are begun in an order."""
+    running = run(work, [tasks[each] for each in order], done=done, name="brokerless backup", processes=processes)
     with closing(running):
         return list(in_order((order[at], value) for at, value in running))
 
@@ -126,11 +199,13 @@ def _run(plan: BackupPlan, done: Done, processes: int | None) -> list[BackupTask
 def _snapshot(
     plan: BackupPlan,
     run_id: str,
-    results: Sequence[BackupTaskResult],
+    look: SecondLook,
     files: Sequence[SnapshotFile],
     findings: Sequence[Finding],
     segments: SegmentsFile,
+    cut: SnapshotCut | None,
 ) -> Snapshot:
+    results = look.results
     # A clock that goes back does not make the newest snapshot an old one.
     created = max(clock.now(), 0 if plan.parent is None else plan.parent.created + 1)
     disks = (
@@ -140,11 +215,11 @@ def _snapshot(
     return Snapshot(
         VERSION, run_id, plan.options.name, None if plan.parent is None else plan.parent.id,
         tool=_tool(), created=created, ended=max(created, clock.now()),
-        cluster_id=plan.cluster_id, metadata=plan.metadata, disks=tuple(disks),
+        cluster_id=plan.cluster_id, metadata=look.metadata_end, disks=tuple(disks),
         partitions=tuple(each.partition for each in results if each.partition is not None),
         missing=(*plan.missing, *(each.missing for each in results if each.missing is not None)),
         files=tuple(files), findings=tuple(each.as_dict() for each in findings), segments=segments,
-        is_selection=plan.is_selection, key_pairs=tuple(each.key_id for each in plan.options.public_keys),
+        is_selection=plan.is_selection, key_pairs=tuple(each.key_id for each in plan.options.public_keys), cut=cut,
     )  # fmt: skip
 
 

@@ -7,20 +7,23 @@ the same, by SHA-256.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from brokerless.findings import Finding, Kind
+from brokerless.jobs.backup.cut import without_gone
 from brokerless.jobs.backup.segments import Batches, StoredLog, Storing, unchanged_ranges, with_last_producers
 from brokerless.jobs.merge.leader_epochs import earliest
 from brokerless.jobs.merge.merged_log import MergedLog, read_merged_log
 from brokerless.jobs.merge.outcome import divergences, losses
 from brokerless.jobs.recovered.damaged_regions import FindingCollector
 from brokerless.jobs.recovered.losses import TO_THE_END, Loss, summed
-from brokerless.jobs.recovered.open_files import LogFile, OpenFiles, with_open_files
+from brokerless.jobs.recovered.open_files import HeldFiles, LogFile, OpenFiles, with_open_files
 from brokerless.jobs.recovered.reading import PartitionFiles, list_files_again
+from brokerless.jobs.recovered.writing import groups_of, intact_bytes
+from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
 from brokerless.log.backups.snapshot import (
     LastBatch,
@@ -32,7 +35,9 @@ from brokerless.log.backups.snapshot import (
 )
 from brokerless.log.checkpoint.leader_epochs import Epochs, assign, truncate_from_end, truncation_offset
 from brokerless.log.config import LogConfig
+from brokerless.log.live_segments import deleted_meanwhile
 from brokerless.log.tiered.writing.objects import ObjectFormat, UploadPlace
+from brokerless.log.write.follower_append import whole_batches
 from brokerless.offset_spans import Span, union, without
 from brokerless.progress import Done, Report
 
@@ -62,7 +67,8 @@ class PreviousPartition:
 @dataclass(frozen=True, slots=True)
 class BackupTask:
     """One partition to back up. ``is_compacted``: by the topic's settings. ``is_alone``: one replica is taken as a
-    whole, whatever others have."""
+    whole, whatever others have. ``cut_at``: where the log of a running broker ended at the cut, from which on it is
+    read to whole transactions (the limit of ``replicas``)."""
 
     place: UploadPlace
     replicas: tuple[SourceReplica, ...]
@@ -73,6 +79,7 @@ class BackupTask:
     how: ObjectFormat
     max_batch_bytes: int
     dry_run: bool
+    cut_at: int | None = None
 
     @property
     def name(self) -> str:
@@ -90,33 +97,51 @@ class BackupTask:
 
 @dataclass(frozen=True, slots=True)
 class BackupTaskResult:
-    """A partition of the new snapshot, and its segments; or why it is not in it."""
+    """A partition of the new snapshot, and its segments; or why it is not in it. ``markers``: how many of each producer
+    came after the cut."""
 
     partition: SnapshotPartition | None
     missing: MissingPartition | None
     segments: tuple[SnapshotSegment, ...]
     findings: tuple[Finding, ...]
+    markers: Mapping[int, int] = field(default_factory=dict[int, int])
+
+    @property
+    def place(self) -> TopicPartition:
+        """The topic's ID, and the partition's number."""
+        found = self.partition or self.missing
+        assert found is not None
+        return found.topic_id, found.partition
 
 
-def run_task(task: BackupTask, done: Done) -> BackupTaskResult:
-    """Raises :class:`UnwritableError`; what cannot be read is among the findings and losses."""
+def run_task(task: BackupTask, done: Done, held: HeldFiles | None = None) -> BackupTaskResult:
+    """``held``: files that are open already. Raises :class:`UnwritableError`; what cannot be read is among the findings
+    and losses."""
     report = FindingCollector()
     found = None
     if (start := _first_needed(task)) is not None:
-        found = _opened(task, start, lambda files, opened: _go_on(task, files, opened, report=report, done=done))
+        found = _opened(task, held, start, lambda files, opened: _go_on(task, files, opened, report=report, done=done))
     if found is None:
         report = FindingCollector()
-        found = _opened(task, 0, lambda files, opened: _take_whole(task, files, opened, report=report, done=done))
+        found = _opened(task, held, 0, lambda files, opened: _take_whole(task, files, opened, report=report, done=done))
     if isinstance(found, int):
         task = replace(task, replicas=(task.replicas[found],), is_alone=True)
         report = FindingCollector()
-        found = _opened(task, 0, lambda files, opened: _take_whole(task, files, opened, report=report, done=done))
+        found = _opened(task, held, 0, lambda files, opened: _take_whole(task, files, opened, report=report, done=done))
     if isinstance(found, _Taken):
         partition, segments = _described(task, found)
-        return BackupTaskResult(partition, None, segments, report.findings(task.name))
+        _report_deleted(task, partition, found, report)
+        return BackupTaskResult(partition, None, segments, _findings(task, report), markers=found.markers)
     reason = "no replica can be read"
     missing = MissingPartition(task.place.topic, task.place.topic_id, task.place.partition, reason)
-    return BackupTaskResult(None, missing, (), report.findings(task.name))
+    return BackupTaskResult(None, missing, (), _findings(task, report))
+
+
+def _findings(task: BackupTask, report: FindingCollector) -> tuple[Finding, ...]:
+    found = report.findings(task.name)
+    # What lies beside logs that are held, and went with its directory.
+    paths = [] if task.cut_at is None else [path for each in task.files for path in each.paths]
+    return without_gone(found, paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +158,19 @@ class _Taken:
     losses: Sequence[Loss]
     is_compacted: bool
     last_batch: LastBatch | None
+    markers: Mapping[int, int]
 
 
 _Found = _Taken | int | None
 """What was taken; the replica to take as a whole; or None, as nothing can be read, or a log does not go on."""
 
 
-def _opened(task: BackupTask, start: int, work: Callable[[tuple[PartitionFiles, ...], OpenFiles], _Found]) -> _Found:
+def _opened(
+    task: BackupTask,
+    held: HeldFiles | None,
+    start: int,
+    work: Callable[[tuple[PartitionFiles, ...], OpenFiles], _Found],
+) -> _Found:
     """``work`` with the files that may have offsets from ``start`` on, which are open."""
 
     def sources(listed: tuple[PartitionFiles, ...]) -> list[LogFile]:
@@ -148,7 +179,9 @@ def _opened(task: BackupTask, start: int, work: Callable[[tuple[PartitionFiles, 
     def opened_from(listed: tuple[PartitionFiles, ...], opened: OpenFiles) -> _Found:
         return work(tuple(_from(each, start) for each in listed), opened)
 
-    return with_open_files(task.files, sources, lambda listed: tuple(map(list_files_again, listed)), opened_from)
+    return with_open_files(
+        task.files, sources, lambda listed: tuple(map(list_files_again, listed)), opened_from, held=held
+    )
 
 
 def _from(files: PartitionFiles, start: int) -> PartitionFiles:
@@ -204,7 +237,8 @@ def _go_on(
     leading = merged.replicas[merged.leading]
     epochs = earliest(leading.starts)
     source = task.replicas[merged.leading]
-    listed = source.files.paths[0].segments
+    now = files[merged.leading]
+    listed = now.paths[0].segments
     begin = listed[0].base_offset if listed else merged.begin
     damaged = _damaged(merged)
     if truncation_offset(epochs, _reach(leading.reach, damaged, end), known.epochs, end) != end:
@@ -212,7 +246,7 @@ def _go_on(
     batches = merged.filled.batches
     if begin <= last.first_offset and not _has(batches, last) and not _meets(damaged, last.first_offset, end):
         return None
-    start = max(begin, source.files.checkpointed_start or 0, known.start_offset)
+    start = max(begin, now.checkpointed_start or 0, known.start_offset)
     if begin > end:
         text = f"{begin - end:,} offsets were deleted before they were backed up"
         report(Kind.OFFSETS_MISSED.at(source.files.paths[0].path, text, offset=end))
@@ -230,7 +264,7 @@ def _go_on(
     return _Taken(
         stored, merged, source, start, end=max(merged.end, start), epochs=lineage,
         losses=_losses(merged, rows[~taken], base), is_compacted=False,
-        last_batch=_last_batch(rows[taken], stored, task.previous),
+        last_batch=_last_batch(rows[taken], stored, task.previous), markers=_markers(task, batches, opened),
     )  # fmt: skip
 
 
@@ -270,7 +304,7 @@ def _take_whole(
     return _Taken(
         stored, merged, source, merged.start, end=end, epochs=lineage,
         losses=_losses(merged, np.concatenate(refused), merged.start, without(kept, lost)), is_compacted=is_compacted,
-        last_batch=_last_batch(rows, stored, task.previous),
+        last_batch=_last_batch(rows, stored, task.previous), markers=_markers(task, rows, opened),
     )  # fmt: skip
 
 
@@ -288,6 +322,27 @@ def _best_alone(task: BackupTask, merged: MergedLog) -> int:
     ends = [(each.last_epoch, each.reach) for each in merged.replicas]
     in_sync = [number for number, end in enumerate(ends) if end == (leading.last_epoch, leading.reach)]
     return min(in_sync, key=key)
+
+
+def _markers(task: BackupTask, batches: Batches, opened: OpenFiles) -> dict[int, int]:
+    """Count the markers of each producer that a log has after the cut."""
+    found: dict[int, int] = {}
+    new = batches[:0] if task.cut_at is None else batches[batches["first"] >= task.cut_at]
+    for start, end in groups_of(new):
+        for buffer in intact_bytes(new[start:end], opened, task.max_batch_bytes):
+            headers = whole_batches(buffer)
+            for each in headers.producer_id[headers.is_control & headers.is_transactional].tolist():
+                found[each] = found.get(each, 0) + 1
+    return found
+
+
+def _report_deleted(task: BackupTask, partition: SnapshotPartition, taken: _Taken, report: Report) -> None:
+    """Report where a log was deleted from its start on between the cut and its turn."""
+    paths = taken.replica.files.paths[0]
+    start = paths.start_offset
+    if task.cut_at is not None and start is not None and partition.start_offset > start:
+        text = "offsets were deleted before it was their turn; what is stored begins where the log began then"
+        report(deleted_meanwhile(paths.path, text, start, partition.start_offset, severity="info"))
 
 
 def _storing(

@@ -14,13 +14,15 @@ from brokerless.clusters.metadata_replicas import MetadataReplica, best_of
 from brokerless.clusters.missing_partitions import partition_missing
 from brokerless.clusters.placement import Placement, Verdict
 from brokerless.errors import UnreadableError, UsageError
-from brokerless.findings import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.internals.metadata.cluster import Cluster, read_cluster
+from brokerless.jobs.backup.closing import Closed, close_transactions
+from brokerless.jobs.backup.cut import BackupCut, is_compacted, is_running, take_cut
 from brokerless.jobs.backup.partition import BackupTask, PreviousPartition, SourceReplica
-from brokerless.jobs.rebuild.nodes import cluster_id_of, refuse_running
+from brokerless.jobs.rebuild.nodes import cluster_id_of
 from brokerless.jobs.rebuild.replicas import topic_ids_of
-from brokerless.jobs.recovered.reading import describe_files
+from brokerless.jobs.recovered.reading import PartitionFiles, describe_files, list_files_again, up_to
 from brokerless.jobs.rewrite.plan import Source
 from brokerless.log import names
 from brokerless.log.backups.names import DIRECTORY, SnapshotName, split_path
@@ -34,8 +36,8 @@ from brokerless.log.backups.snapshot import (
     SnapshotSegment,
 )
 from brokerless.log.commit.partition_writer import output_directory
-from brokerless.log.config import UNBOUNDED, LogConfig
-from brokerless.log.directory import LogDirectory
+from brokerless.log.config import DEFAULTS, UNBOUNDED, LogConfig
+from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import is_local_within, refuse_repeated
 from brokerless.log.storage.side_by_side import side_by_side
@@ -113,7 +115,8 @@ def options_of(request: BackupRequest, is_selected: Callable[[str, int], bool]) 
 class BackupPlan:
     """``parent``: the newest snapshot that can be read. ``metadata``: of ``cluster_id``, None where no disk has it.
     ``is_selection``: only some topics or partitions were chosen. ``how``: objects are written. ``files``: those of
-    ``parent``, by their SHA-256."""
+    ``parent``, by their SHA-256. ``cut``, ``closed``: of running brokers; the cut's files are held until the plan was
+    run."""
 
     place: BackupPlace
     options: BackupOptions
@@ -129,6 +132,9 @@ class BackupPlan:
     is_selection: bool
     how: ObjectFormat
     files: Mapping[str, SnapshotFile]
+    cluster: Cluster | None
+    cut: BackupCut | None = None
+    closed: Closed | None = None
 
     @property
     def size(self) -> int:
@@ -144,19 +150,42 @@ class _Held(NamedTuple):
 
 
 def plan_backup(sources: Sequence[Source], to: Location, options: BackupOptions) -> BackupPlan:
-    """Raises :class:`UsageError` for what are no log directories of one stopped cluster, and for a place that is no
-    backup's, or another cluster's; UnreadableError."""
+    """Raises :class:`UsageError` for what are no log directories of one cluster, and for a place that is no backup's,
+    or another cluster's; UnreadableError."""
     place = BackupPlace(output_directory(to, [each.directory.path for each in sources]).location)
     directories = [each.directory for each in sources]
     _refuse_directories(directories, place)
-    loaded = [load_disk(each, options.max_batch_bytes) for each in directories]
+    if not any(map(is_running, directories)):
+        return _plan(sources, place, options, [load_disk(each, options.max_batch_bytes) for each in directories])
+    cut = take_cut(directories, options.max_batch_bytes)
+    try:
+        now = [
+            Source(each, tuple(one for one in each.partitions if _is_wanted(one, options))) for each in cut.directories
+        ]
+        return _plan(now, place, options, cut.disks, cut=cut)
+    except BaseException:
+        cut.held.close()
+        raise
+
+
+def _is_wanted(paths: PartitionPath, options: BackupOptions) -> bool:
+    return paths.topic is not None and options.is_selected(paths.topic, paths.partition or 0)
+
+
+def _plan(
+    sources: Sequence[Source],
+    place: BackupPlace,
+    options: BackupOptions,
+    loaded: Sequence[Disk],
+    cut: BackupCut | None = None,
+) -> BackupPlan:
+    directories = [each.directory for each in sources]
     disks = [
         replace(disk, path=snapshot_path(directory.location) or disk.path)
         for disk, directory in zip(loaded, directories, strict=True)
     ]
-    refuse_running(disks)
     cluster_id = cluster_id_of(disks)
-    findings = [finding for disk in disks for finding in disk.findings]
+    findings = [each for disk in disks for each in disk.findings if each.kind != Kind.BROKER_RUNNING]
     snapshots = _snapshots(place, cluster_id, options, findings.append)
     data_key = new_data_key(options.public_keys) if options.public_keys else None
     how = ObjectFormat(compression="heuristic" if options.compress else "none", data_key=data_key)
@@ -165,15 +194,23 @@ def plan_backup(sources: Sequence[Source], to: Location, options: BackupOptions)
     if best is not None:
         cluster = read_cluster(best.paths, ignore, best.end_offset, options.max_batch_bytes)
     selected = {each.path for source in sources for each in source.partitions}
-    held = _held(disks, cluster, cluster_id=cluster_id, selected=selected, report=findings.append)
+    left_out: list[Finding] = []
+    held = _held(disks, cluster, cluster_id=cluster_id, selected=selected, report=left_out.append)
+    # A topic that was made after the metadata was read, or is being deleted; the second look tells.
+    findings += [replace(each, severity="info") if cut is not None else each for each in left_out]
     if best is not None and best.paths.path in selected:
         held[names.CLUSTER_METADATA_ID, 0] = [_metadata_of(disks, best)]
     missing = tuple(_missing(cluster, held, options.is_selected, path=disks[0].path, report=findings.append))
+    closed = None if cut is None else _close(cut, held, options)
     previous = _still_there(place, _previous(place, snapshots, held, findings.append), findings.append)
     tasks = tuple(
-        _task(each, replicas, place, cluster=cluster, previous=previous.get(each), options=options, how=how)
+        _limited(
+            _task(each, replicas, place, cluster=cluster, previous=previous.get(each), options=options, how=how),
+            cut,
+            closed,
+        )
         for each, replicas in sorted(held.items(), key=lambda item: (item[1][0].replica.topic, item[0]))
-    )
+    )  # fmt: skip
     metadata = None
     if best is not None:
         number = next(at for at, disk in enumerate(disks, 1) if disk.metadata is best)
@@ -183,7 +220,52 @@ def plan_backup(sources: Sequence[Source], to: Location, options: BackupOptions)
         cluster_id=cluster_id, metadata=metadata, metadata_replica=best, tasks=tasks, missing=missing,
         findings=tuple(findings), is_selection=_is_selection(sources, cluster, options), how=how,
         files={} if not snapshots else {each.sha256: each for each in snapshots[0][1].files},
+        cluster=cluster, cut=cut, closed=closed,
     )  # fmt: skip
+
+
+def _close(cut: BackupCut, held: dict[Place, list[_Held]], options: BackupOptions) -> Closed:
+    """Finds where logs are read to, and takes the listings of those that were opened again for that."""
+    replicas = {
+        (own[0].replica.topic, number): [each.replica.paths for each in own]
+        for (_, number), own in held.items()
+        if own[0].replica.topic != names.CLUSTER_METADATA
+    }
+    closed = close_transactions(cut, replicas, options.max_batch_bytes)
+    for own in held.values():
+        for at, each in enumerate(own):
+            if (paths := closed.paths.get(each.replica.path)) is not None:
+                own[at] = _Held(each.disk, replace(each.replica, paths=paths))
+    return closed
+
+
+def _limited(task: BackupTask, cut: BackupCut | None, closed: Closed | None) -> BackupTask:
+    """A task of the log of running brokers, which is read up to where it ended."""
+    place = task.place.topic, task.place.partition
+    if cut is None or closed is None or place not in closed.ends:
+        return task
+    end, cut_at = closed.ends[place], closed.cut_at[place]
+
+    def limited(files: PartitionFiles) -> PartitionFiles:
+        is_held = any(map(cut.held.find_any, files.paths))
+        now = list_files_again(files) if end > cut_at and not is_held else files
+        # The cleaner writes its checkpoint after it was at work.
+        return up_to(replace(now, cleaned_until=now.cleaned_until or 0) if task.is_compacted else now, end)
+
+    sources = tuple(replace(each, files=limited(each.files)) for each in task.replicas)
+    return replace(task, replicas=sources, cut_at=cut_at)
+
+
+def by_expiry(tasks: Sequence[BackupTask], cluster: Cluster | None) -> list[int]:
+    """Return the indexes of tasks in the order in which retention deletes their oldest segments."""
+
+    def expires(task: BackupTask) -> tuple[float, int]:
+        settings = {} if cluster is None else cluster.settings_of(task.place.topic, with_defaults=True)
+        retention = int(settings.get("retention.ms", DEFAULTS.retention_ms))
+        oldest = [each.log.modified or 0 for files in task.files for each in files.paths[0].segments[:1]]
+        return min(oldest, default=0) + (float("inf") if retention < 0 else retention), -task.size
+
+    return sorted(range(len(tasks)), key=lambda index: expires(tasks[index]))
 
 
 def _is_selection(sources: Sequence[Source], cluster: Cluster | None, options: BackupOptions) -> bool:
@@ -385,7 +467,6 @@ def _task(
 ) -> BackupTask:
     topic_id, number = place
     topic = replicas[0].replica.topic
-    policy = "" if cluster is None else cluster.settings_of(topic, with_defaults=True).get("cleanup.policy", "")
     sources = tuple(
         SourceReplica(
             describe_files([each.replica.paths], each.disk.checkpoints),
@@ -396,7 +477,7 @@ def _task(
     )
     return BackupTask(
         UploadPlace(backup.location, topic, topic_id, number), sources, previous=previous,
-        is_compacted="compact" in policy or topic in names.COMPACTED_BY_KAFKA,
+        is_compacted=is_compacted(topic, cluster),
         is_alone=topic == names.CLUSTER_METADATA, config=options.config, how=how,
         max_batch_bytes=options.max_batch_bytes, dry_run=options.dry_run,
     )  # fmt: skip

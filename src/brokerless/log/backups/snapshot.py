@@ -186,10 +186,31 @@ class SegmentsFile(LenientValue, frozen=True):
     rows: Int64
 
 
+class UndecidedTransaction(LenientValue, frozen=True):
+    """A transaction of which it is not known that the snapshot has its end in all partitions or in none.
+    ``transactional_id``: None where no coordinator's log has it. ``partitions``: those that it is in, by name, as far
+    as they are known."""
+
+    transactional_id: str | None
+    producer_id: Int64OrNone
+    partitions: tuple[str, ...]
+
+
+class SnapshotCut(LenientValue, frozen=True):
+    """When it was found where the logs of running brokers end, from ``began`` to ``ended`` (ms). ``closed``: how many
+    transactions had their logs read on to their end; ``open``: those that had not."""
+
+    began: Int64
+    ended: Int64
+    closed: Int64
+    open: tuple[UndecidedTransaction, ...] = ()
+
+
 class Snapshot(LenientValue, frozen=True):
     """One run. Times in ms since the epoch; ``created`` is in the name. ``parent``: the snapshot before it, from which
     it went on. ``is_selection``: only some topics or partitions were chosen. ``key_pairs``: those for
-    which what the run stored is encrypted. ``findings``: as commands print them with ``--json``."""
+    which what the run stored is encrypted. ``findings``: as commands print them with ``--json``. ``cut``: None of
+    disks whose brokers had stopped."""
 
     snapshot: int
     id: SnapshotId
@@ -208,6 +229,7 @@ class Snapshot(LenientValue, frozen=True):
     segments: SegmentsFile
     is_selection: bool = False
     key_pairs: tuple[KeyName, ...] = ()
+    cut: SnapshotCut | None = None
 
     @property
     def is_complete(self) -> bool:

@@ -78,6 +78,10 @@ def _cluster_lines(snapshot: Snapshot) -> Iterator[str]:
     known = "no metadata" if metadata is None else f"metadata up to offset {metadata.end_offset - 1:,}"
     disks = count_of(len(snapshot.disks), "disk")
     yield f"cluster {snapshot.cluster_id or NOTHING}: {count_of(len(nodes), 'node')}, {disks}, {known}"
+    if snapshot.cut is not None:
+        began, seconds = snapshot.cut.began, (snapshot.cut.ended - snapshot.cut.began) / 1000
+        (time,) = format_times([began])
+        yield f"cut at {time}, within {seconds:.1f} s; {count_of(snapshot.cut.closed, 'transaction')} closed"
     if metadata is None:
         yield "without the cluster's metadata, nobody knows which partitions are missing"
 

@@ -1,0 +1,173 @@
+"""Follows what brokers write after the cut: the markers of partitions, and what coordinators decide of transactions.
+
+Sources: ``TransactionMetadata``, ``TransactionLog`` (4.4.0), KIP-890. A coordinator writes a decision (Prepare) into
+``__transaction_state``, then a marker into each partition of the transaction, and when all in-sync replicas have these,
+that it is complete. The transactions of one producer follow one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
+from brokerless.format.read.batch_headers import checksums_match
+from brokerless.internals.entries import decode_entry, read_entries
+from brokerless.internals.records import TRANSACTION_STATE
+from brokerless.jobs.backup.cut import end_of
+from brokerless.kafka_names import TopicPartition
+from brokerless.log.directory import PartitionPath
+from brokerless.log.live_segments import open_segments
+from brokerless.log.ranges import Range
+from brokerless.log.segment import Chunk, scan_headers
+from brokerless.log.walk import start_of
+from brokerless.progress import ignore
+
+_PREPARED, _COMPLETE = (2, 3, 7), (4, 5)
+"""Of ``transactionStatus``."""
+Replicas = Callable[[], Sequence[PartitionPath]]
+"""Lists the replicas of a partition as they are now."""
+
+
+class LoggedMarker(NamedTuple):
+    """The end of a transaction in a partition's log."""
+
+    offset: int
+    producer_id: int
+
+
+@dataclass(eq=False, slots=True)
+class TransactionDecision:
+    """What a coordinator has decided of a transaction. ``offset``, ``complete``: of the records of that, None as long
+    as it is not complete. ``markers``: where each of its ``places`` has the marker, -1 for before the cut."""
+
+    transactional_id: str
+    producer_id: int
+    offset: int
+    places: tuple[TopicPartition, ...]
+    complete: int | None = None
+    markers: dict[TopicPartition, int] = field(default_factory=dict[TopicPartition, int])
+
+
+class PartitionTail:
+    """The log of a partition from an offset on, in whichever of its replicas goes furthest."""
+
+    def __init__(self, replicas: Replicas, start: int) -> None:
+        self.markers: list[LoggedMarker] = []
+        self.ends: list[int] = []
+        """Where its batches end."""
+        self._replicas, self._start = replicas, start
+        self._last: tuple[int, int, int] | None = None
+        """The last batch: its first offset, leader epoch and checksum."""
+
+    def follow(self) -> bool:
+        """Read what was appended since the last call, or all if another leader has cut the log back; return whether it
+        could be read."""
+        replicas = self._replicas()
+        # Each replica deletes by itself: another one may have what retention took here.
+        whole = [each for each in replicas if each.segments[0].base_offset <= self._start]
+        paths = furthest(whole or replicas)
+        if paths is None:
+            return False
+        try:
+            if self._last is not None and not self._read(paths, self._last):
+                self.markers, self.ends, self._last = [], [], None
+            return self._last is not None or self._read(paths, None)
+        except UnreadableError:
+            return False
+
+    def _read(self, paths: PartitionPath, known: tuple[int, int, int] | None) -> bool:
+        """Read what is after a batch that is known; False where that is not there any more."""
+        selected, is_known = Range(self._start if known is None else known[0]), known is None
+        for opened in open_segments(paths, _refuse_unreadable, selected):
+            for chunk in scan_headers(opened.file, ignore, start_of(opened, selected)):
+                new = chunk.take(chunk.batches.last_offset >= (selected.start_offset or 0))
+                heads = _heads(new)
+                if not is_known and heads:
+                    if heads[0] != known:
+                        return False
+                    is_known = True
+                    new, heads = new.take(np.arange(len(heads)) > 0), heads[1:]
+                self.markers += _markers(new)
+                self.ends += (new.batches.last_offset + 1).tolist()
+                self._last = heads[-1] if heads else self._last
+        return is_known
+
+    def end_at(self, offset: int) -> int | None:
+        """Return where the batch ends that has the offset before this one; None where it is not there."""
+        return next((each for each in self.ends if each >= offset), None)
+
+
+def _heads(chunk: Chunk) -> list[tuple[int, int, int]]:
+    batches = chunk.batches
+    columns = (batches.entry_offset, batches.partition_leader_epoch, batches.checksum)
+    return list(zip(*(each.tolist() for each in columns), strict=True))
+
+
+def _markers(chunk: Chunk) -> Iterator[LoggedMarker]:
+    for part in chunk.take(chunk.batches.is_control & chunk.batches.is_transactional).load(ignore):
+        batches = part.batches.take(checksums_match(part.buffer, part.batches))
+        yield from map(LoggedMarker, batches.entry_offset.tolist(), batches.producer_id.tolist())
+
+
+def _refuse_unreadable(finding: Finding) -> None:
+    """Raise :class:`UnreadableError` where a file went that was to be read: what it had is not known then."""
+    if finding.kind == Kind.UNREADABLE_FILE:
+        raise UnreadableError(finding.file, finding.message)
+
+
+def furthest(replicas: Sequence[PartitionPath]) -> PartitionPath | None:
+    """Return the replica whose log goes furthest; None where none is there."""
+    return replicas[0] if len(replicas) == 1 else max(replicas, key=lambda each: end_of(each) or 0, default=None)
+
+
+class CoordinatorLog:
+    """A partition of ``__transaction_state``, and the decisions in it, by producer and in order. ``unknown``: IDs of
+    transactions that were completed, of which the decision is not in it."""
+
+    def __init__(self, replicas: Replicas, max_batch_bytes: int) -> None:
+        self.decisions: dict[int, list[TransactionDecision]] = {}
+        self.unknown: list[tuple[str, int]] = []
+        self._last: dict[str, TransactionDecision] = {}
+        self._replicas, self._limit, self._next = replicas, max_batch_bytes, 0
+
+    def follow(self) -> bool:
+        """Read what was appended since the last call; return whether it could be read."""
+        paths = furthest(self._replicas())
+        if paths is None:
+            return False
+        try:
+            for offset, transactional_id, data in self._entries(paths):
+                self._next = offset + 1
+                self._add(offset, transactional_id, data)
+        except UnreadableError:
+            return False
+        return True
+
+    def _entries(self, paths: PartitionPath) -> Iterator[tuple[int, str, dict[str, Any]]]:
+        own = read_entries(paths, TRANSACTION_STATE, _refuse_unreadable, self._next, max_batch_bytes=self._limit)
+        for entry in own:
+            record = decode_entry(entry, TRANSACTION_STATE, ignore)
+            if record.data is not None and "transactionalId" in record.key_data:
+                yield entry.offset, record.key_data["transactionalId"], record.data
+
+    def _add(self, offset: int, transactional_id: str, data: dict[str, Any]) -> None:
+        status, before = data["transactionStatus"], self._last.get(transactional_id)
+        is_open = before is not None and before.complete is None
+        if status in _PREPARED and not is_open:
+            places = tuple(
+                (each["topic"], number)
+                for each in data["transactionPartitions"] or []
+                for number in each["partitionIds"]
+            )
+            found = TransactionDecision(transactional_id, data["producerId"], offset, places)
+            self._last[transactional_id] = found
+            self.decisions.setdefault(found.producer_id, []).append(found)
+        elif status in _COMPLETE and before is not None and is_open:
+            before.complete = offset
+        elif status in _COMPLETE:
+            self.unknown.append((transactional_id, offset))

@@ -155,6 +155,8 @@ def test_a_cluster_that_is_not_there_or_no_address_is_one_sentence(
     for url in ("kafka://", "kafka://host:9092/orders", "kafka://user:secret@host:9092"):
         with pytest.raises(UsageError, match="this is no address; give kafka://HOST:PORT"):
             brokerless.diff(running.disk, url)
+    other = run("cat", running.url)
+    assert (other.exit_code, "which diff alone reads" in other.err) == (2, True)
     refused = run("diff", running.disk, running.url, "--only", "quotas")
     assert refused.exit_code == 2
     assert "quotas are not compared: confluent-kafka does not ask a running cluster for quotas" in refused.err

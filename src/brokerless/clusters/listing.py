@@ -14,6 +14,7 @@ from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.names import Include
 from brokerless.log.storage.location import Location
+from brokerless.log.storage.paths import RUNNING_CLUSTER
 from brokerless.log.tiered.detection import is_joined
 
 
@@ -22,6 +23,8 @@ def open_directory(
 ) -> LogDirectory:
     """Return what there is to read in a path; parameters and errors as those of
     :func:`brokerless.log.directory.resolve`."""
+    if location.path.startswith(RUNNING_CLUSTER):
+        raise UsageError(f"{location}: this is a running cluster, which diff alone reads; give its disks, or a bucket")
     if is_joined(location):
         from brokerless.internals.remote.unread_segments import with_unread_segments
 

@@ -32,6 +32,9 @@ _LIST_TRIES = 20
 TIERED = "tiered://"
 """What the path of a log directory begins with that is made of a bucket's objects (``log/tiered``)."""
 
+RUNNING_CLUSTER = "kafka://"
+"""What the URL of a running cluster begins with."""
+
 _WITH_KEY = re.compile(r"(s3a?)://((?!arn:)[^/:@]+):([^@]+)@(.*)", re.DOTALL)  # a secret key may have a slash
 _WITH_PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/:@]*):([^/]*)@(.*)", re.DOTALL)
 _CREDENTIALS = re.compile(r"\b(([A-Za-z][A-Za-z0-9+.-]*):/{1,2})[^\s/:@]+:[^\s@]+@")

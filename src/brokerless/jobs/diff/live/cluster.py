@@ -12,8 +12,8 @@ from brokerless.jobs.restore.live.connection import TIMEOUT_S, ClusterConnection
 from brokerless.kafka_names import TopicPartition
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.storage.location import Location
+from brokerless.log.storage.paths import RUNNING_CLUSTER
 
-SCHEME = "kafka://"
 CLIENT_ID = "brokerless-diff"
 _FOR_URLS = str.maketrans("+/", "-_")
 """librdkafka has topic IDs in the other alphabet of base64."""
@@ -34,7 +34,7 @@ class RunningPartition(PartitionPath):
 
     @property
     def bootstrap(self) -> str:
-        return self.url.removeprefix(SCHEME).partition("/")[0]
+        return self.url.removeprefix(RUNNING_CLUSTER).partition("/")[0]
 
     @property
     def place(self) -> TopicPartition:
@@ -57,13 +57,13 @@ class RunningCluster:
 
 def is_live(path: object) -> bool:
     """Return whether a path names a running cluster."""
-    return isinstance(path, str) and path.startswith(SCHEME)
+    return isinstance(path, str) and path.startswith(RUNNING_CLUSTER)
 
 
 def connect(url: str, client: ClientConfig = None) -> ClusterConnection:
     """Return an open connection. Raises :class:`UsageError` for what is no address, :class:`ClusterError` if nobody
     answers there."""
-    bootstrap = url.removeprefix(SCHEME)
+    bootstrap = url.removeprefix(RUNNING_CLUSTER)
     if not bootstrap or "/" in bootstrap or "@" in bootstrap:
         raise UsageError(f"{url}: this is no address; give kafka://HOST:PORT, and topics with -t")
     config = load_config(client) if isinstance(client, str) else dict(client or {})
@@ -80,7 +80,7 @@ def list_partitions(connection: ClusterConnection) -> LogDirectory:
     begins, ends = (_offsets(connection, places, spec) for spec in ("earliest", "latest"))
     ids = _topic_ids(connection, sorted(metadata.topics))
     policies = _described(connection, [(library.admin.ResourceType.TOPIC, each) for each in sorted(metadata.topics)])
-    url = SCHEME + connection.bootstrap
+    url = RUNNING_CLUSTER + connection.bootstrap
     found: list[PartitionPath] = []
     for topic, number in places:
         own = policies.get(("TOPIC", topic), {}).get("cleanup.policy")
@@ -108,7 +108,7 @@ def describe(connection: ClusterConnection, partitions: Collection[PartitionPath
 
     topics = {each.topic or "" for each in partitions}
     return RunningCluster(
-        SCHEME + connection.bootstrap,
+        RUNNING_CLUSTER + connection.bootstrap,
         groups=known("groups", lambda: _groups(connection)),
         settings=known("settings", lambda: _settings(connection, topics)),
         topics=_topics(connection, topics),

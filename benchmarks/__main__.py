@@ -17,9 +17,11 @@ from tests.kafka.jars import KafkaUnavailableError
 
 from benchmarks import (
     asking,
+    backing_up,
     ceilings,
     commands,
     compacting,
+    comparing,
     decoding,
     erasing,
     finding,
@@ -41,6 +43,7 @@ FAMILIES = (
     writing,
     loading,
     commands,
+    comparing,
     spark,
     ceilings,
     jobs,
@@ -48,6 +51,7 @@ FAMILIES = (
     erasing,
     decoding,
     asking,
+    backing_up,
     serving,
     tiered,
 )

@@ -17,7 +17,7 @@ from brokerless.text import name_options
 class BrokerlessError(Exception):
     """The base of everything that brokerless raises on purpose.
 
-    Its text names options as who reads it gives them: parameters in Python, ``--options`` on the command line."""
+    Its text names options in the caller's way: as parameters in Python, as ``--options`` on the command line."""
 
     def __str__(self) -> str:
         return name_options(super().__str__())
@@ -26,8 +26,8 @@ class BrokerlessError(Exception):
 class UnreadableError(BrokerlessError):
     """A path that does not exist, cannot be opened, or holds nothing that this call can read.
 
-    ``path`` is empty where the reason names it in its own way; the text is both. ``kind`` is that of the finding which
-    is reported where reading goes on without the file.
+    The text has the ``path`` and the ``reason``; ``path`` is empty if the reason names it already. If reading goes on
+    without the file, a finding of this ``kind`` is reported.
     """
 
     def __init__(self, path: str | PathLike[str], reason: str, kind: Kind = Kind.UNREADABLE_FILE) -> None:
@@ -40,11 +40,11 @@ class UnreadableError(BrokerlessError):
         return name_options(f"{self.path}: {self.reason}" if self.path else self.reason)
 
     def reason_for(self, path: str) -> str:
-        """Return why ``path`` cannot be read: the reason, with the path of the file it is about if that is another."""
+        """Return why ``path`` cannot be read: the reason, with the path of this error if it is another one."""
         return self.reason if self.path == path else str(self)
 
     def finding(self, path: str, offset: int | None = None) -> Finding:
-        """Return the finding that is reported where reading goes on without the file.
+        """Return the finding to report if reading goes on without the file.
 
         Parameters
         ----------
@@ -67,10 +67,9 @@ def refused_log(path: str | PathLike[str], why: str) -> UnreadableError:
 
 
 class OutOfFilesError(BrokerlessError):
-    """A file that this process cannot open now, as it, or the system, has as many open as it may.
+    """A file that cannot be opened now: the process, or the system, has its maximum of open files.
 
-    Nothing is known of the file, so that this is no :class:`UnreadableError`: no reader takes it for damage and goes
-    on without the file.
+    Nothing is known of the file. This is no :class:`UnreadableError`, so that no reader takes it for damage.
     """
 
     def __init__(self, path: str | PathLike[str], reason: str) -> None:
@@ -121,7 +120,7 @@ def refused_batch(
 
 
 class DamageError(BrokerlessError):
-    """Raised where a caller asked to stop at the first damage; ``finding`` says where it is."""
+    """The first damage, where a caller did not choose to go on; ``finding`` says where it is."""
 
     def __init__(self, finding: Finding) -> None:
         super().__init__(str(finding))

@@ -434,18 +434,16 @@ def remedy_of(cause: Finding | str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One observation about one place in one file.
-
-    ``position`` is in bytes from the start of ``file``; ``offset`` is a
-    Kafka offset, where one is known; ``expected`` and ``found`` are for people.
-    """
+    """One observation about one place in one file. ``expected`` and ``found`` are texts for people."""
 
     severity: Severity
     kind: Kind
     file: str
     _: KW_ONLY
     position: int | None = None
+    """In bytes from the start of ``file``."""
     offset: int | None = None
+    """Kafka's offset, where one is known."""
     message: str
     expected: str | None = None
     found: str | None = None
@@ -454,22 +452,22 @@ class Finding:
     by_scope: Severities | None = None
     """The severities in each scope, where they are not those of the kind."""
     case: str | None = None
-    """On what its advice depends: a case of its kind in ``findings.toml``, or the kind whose advice and remedy hold."""
+    """What decides the advice: a case of its kind in ``findings.toml``, or another kind, whose advice it then has."""
 
     @property
     def advice(self) -> str | None:
-        """What to do about it; None if its kind is not known, as one that another version wrote."""
+        """What to do about it; None for an unknown kind, such as one that another version wrote."""
         described = describe_kinds().get(self.deciding_kind)
         return described and described.cases.get(self.case or self.severity, described.advice)
 
     @property
     def deciding_kind(self) -> str:
-        """The kind whose advice and remedy hold."""
+        """The kind that has its advice and remedy: its own, unless ``case`` is another kind."""
         return self.case if self.case is not None and self.case in describe_kinds() else self.kind
 
     @property
     def severities(self) -> Severities:
-        """The severity in each scope."""
+        """Its severities in the scopes ``log``, ``start`` and ``cluster``."""
         described = describe_kinds().get(self.kind)
         known = self.by_scope or (described.by_scope if described else None)
         return known or Severities(self.severity, self.severity, self.severity)
@@ -482,7 +480,7 @@ class Finding:
 
     @property
     def is_unread(self) -> bool:
-        """Whether that is as whole files or objects are not read, and not verified, although they are expected."""
+        """Whether whole files or objects that were expected are not read, and so not verified."""
         described = describe_kinds().get(self.kind)
         return self.leaves_out and described is not None and described.is_unread
 
@@ -522,7 +520,7 @@ class Finding:
         Parameters
         ----------
         case
-            A case of its kind, or the kind whose advice holds.
+            A case of its kind, or another kind, whose advice it then has.
 
         Returns
         -------

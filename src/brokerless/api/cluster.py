@@ -95,7 +95,7 @@ def rebuild(request: RebuildRequest) -> Rebuild:
 
 @asks(UndoRebuildRequest)
 def undo_rebuild(request: UndoRebuildRequest) -> tuple[str, ...]:
-    """Put back what a rebuild with ``data="in-place"`` replaced, by the journal in its ``to``.
+    """Put back what a rebuild with ``data="in-place"`` replaced, by the journal in ``to``.
 
     Returns
     -------
@@ -105,7 +105,7 @@ def undo_rebuild(request: UndoRebuildRequest) -> tuple[str, ...]:
     Raises
     ------
     UsageError, UnreadableError, UnwritableError
-        As :func:`rebuild`; UsageError where a broker has run since.
+        As for :func:`rebuild`; UsageError also if a broker has run since.
     """
     from brokerless.jobs.rebuild.in_place import undo
 
@@ -237,7 +237,7 @@ class Backup:
         Raises
         ------
         UsageError
-            For a backup without a rule, and ``URL@SNAPSHOT`` with one: without, that snapshot is forgotten.
+            Without a rule, unless the path is ``URL@SNAPSHOT``: then that snapshot is forgotten, and a rule is refused.
         UnreadableError, UnwritableError
             Where there is no backup, or the system does not read or write.
         """
@@ -271,12 +271,12 @@ class Backup:
         Returns
         -------
         list of RunKeys
-            Of each run ``run``, its ID, and ``data_keys`` by the names of key pairs.
+            For each run its ID, ``run``, and its ``data_keys`` by the names of key pairs.
 
         Raises
         ------
         UsageError
-            For what is no encrypted backup, and what cannot be removed.
+            For a backup that is not encrypted, and a key pair that cannot be removed.
         UnreadableError, UnwritableError
             Where no private key reads a run, or the system does not read or write.
         """

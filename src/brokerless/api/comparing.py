@@ -105,13 +105,13 @@ def diff(request: DiffRequest) -> Diff:
 def diff_replicas(request: ReplicasRequest) -> Diff:
     """Compare the replicas on the disks of one cluster with each other, as ``brokerless diff --replicas``.
 
-    Of each partition, the replica with the greatest leader epoch, and of these the longest, is compared with each of
-    the others, below the least of their high watermarks. Nothing is written but the state.
+    In each partition, one replica counts: the one with the greatest leader epoch, and of these the longest. All others
+    are compared with it, up to the lowest of their high watermarks. Nothing is written but the state.
 
     Returns
     -------
     Diff
-        ``partitions`` has an entry for each replica, the ``right`` one, next to the one that counts, the ``left`` one.
+        ``partitions`` has an entry for each replica that was compared (``right``) with the one that counts (``left``).
 
     Raises
     ------

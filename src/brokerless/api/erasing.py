@@ -50,7 +50,7 @@ def prove(request: ProveRequest) -> Proof:
     UnreadableError
         For what is no manifest.
     UsageError
-        For what is not the erasure's selection, and options that exclude each other.
+        For another selection than the erasure's, and options that exclude each other.
     """
     from brokerless.jobs.prove.job import Proving
     from brokerless.jobs.prove.job import prove as prove_all

@@ -51,7 +51,7 @@ class LoadRequest:
 def load(request: LoadRequest) -> Loaded:
     """Write record batches as new partitions of a log directory, as ``brokerless load``.
 
-    All of them take their names when all is written.
+    They become visible together, when all of them are written.
 
     Returns
     -------
@@ -61,9 +61,9 @@ def load(request: LoadRequest) -> Loaded:
     Raises
     ------
     UsageError
-        For a setting that cannot be, a partition that is there, or a directory on which a broker runs.
+        For an invalid setting, a partition that exists, or a directory on which a broker runs.
     RowError
-        For a row that cannot become a record. Then nothing is left.
+        For a row that cannot become a record; nothing is written then.
 
     Examples
     --------
@@ -91,11 +91,42 @@ def _batches(given: Iterable[pa.RecordBatch] | pa.RecordBatch | pa.Table) -> Ite
 
 
 class PartitionOutput(partition_writer.PartitionWriter):
-    """A partition that is being written into a log directory. Leaving it as a context manager, or :meth:`abandon`,
-    removes all that was written, unless :meth:`commit` or :meth:`finish` was called.
+    """Writes a new partition into a log directory: it becomes visible when it is complete, or never.
 
-    The log directory is locked meanwhile: no broker starts on it, but other outputs may be written into it. One that is
-    a URL is not: the partition is complete in a temporary directory (``TMPDIR``) before any of it is sent.
+    Use it in a with statement: at the end of the block, all that was written is removed, unless :meth:`commit` or
+    :meth:`finish` was called. Meanwhile the log directory is locked against brokers; several partitions may be written
+    into it. A partition for a URL is written into a temporary directory (``TMPDIR``), and sent when it is complete.
+
+    Parameters
+    ----------
+    directory
+        The log directory, or its URL.
+    topic, partition
+        The partition.
+    config
+        The topic's settings.
+    start_offset
+        Where the log begins.
+    topic_id
+        As ``partition.metadata`` has it, random by default. A broker takes the partition only if it knows the topic by
+        this ID.
+    owner
+        Hexadecimal digits for the name of the directory before :meth:`commit`.
+    has_offsets
+        Whether batches have their final offsets; otherwise they get the next ones at the commit.
+    is_append
+        Whether the partition may exist; what is written is then appended to it.
+    base_offsets
+        Where segments begin, besides those that ``config`` makes necessary.
+    producers
+        The producers that are known at the log's begin; it is updated by what is appended.
+
+    Raises
+    ------
+    UsageError
+        If the partition exists, if a broker runs on the directory, and for an invalid name.
+    UnwritableError
+        Where the disk fails.
     """
 
     def __init__(
@@ -113,16 +144,6 @@ class PartitionOutput(partition_writer.PartitionWriter):
         base_offsets: Iterable[int] = (),
         producers: ProducerState | None = None,
     ) -> None:
-        """``start_offset``: where the log begins. ``topic_id``: as ``partition.metadata`` has it, random by default; a
-        broker takes the partition only if it knows the topic by this ID. ``owner``: a part of the name of the directory
-        that is written before :meth:`commit`. ``has_offsets``: whether batches have their offsets; without, they get
-        the next ones at the commit. ``is_append``: the partition may exist; this is appended to it.
-        ``base_offsets``: where segments begin beside those that ``config`` makes necessary. ``producers``: those that
-        are known where the log begins; it follows what is appended.
-
-        Raises :class:`UsageError` if there is such a partition, if a broker runs on the directory, or for an impossible
-        name; UnwritableError where the disk fails.
-        """
         place = partition_writer.NewPartition(
             directory, topic, partition, config=config, topic_id=topic_id, owner=owner, may_exist=is_append
         )

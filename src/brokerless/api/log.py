@@ -61,7 +61,7 @@ def open(request: OpenRequest) -> Log:
     Raises
     ------
     UnreadableError
-        If there is nothing at this path or nothing that is a log.
+        If there is nothing at this path, or no log.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class Log(LogTables):
         Raises
         ------
         UsageError
-            If it is not there, with what there is; for what is no name of a topic, or no number.
+            If the partition does not exist, with those that do; for an invalid name or number.
 
         Examples
         --------
@@ -146,7 +146,7 @@ class Log(LogTables):
         Raises
         ------
         UsageError
-            If it is not there, with the nearest name.
+            If the topic does not exist, with the name that is nearest.
 
         Examples
         --------
@@ -242,7 +242,7 @@ class Log(LogTables):
         Raises
         ------
         UnreadableError
-            For a file that cannot be opened, and a ``state`` that is none.
+            For a file that cannot be opened, and a ``state`` that cannot be read.
         UsageError
             For a budget without a state, or a state without a budget.
 
@@ -258,14 +258,13 @@ class Log(LogTables):
     def audit(self, request: AuditRequest) -> LogAudit:
         """Audit all partitions, and the log directory as a whole, as ``brokerless audit``.
 
-        Of the directory: its checkpoints, and what Kafka's own topics in it say of its partitions.
+        The partitions are compared with the directory's checkpoints, and with what Kafka's own topics in it say.
 
         Returns
         -------
         LogAudit
-            ``partitions`` and ``findings``. Of a log that was opened with
-            ``remote``, or of a bucket, ``remote`` compares what brokers know of remote segments with what is in the
-            bucket.
+            ``partitions`` and ``findings``. For a bucket, or a log that was opened with ``remote``, it also has
+            ``remote``: remote segments as brokers know them, compared with the objects in the bucket.
 
         Raises
         ------
@@ -288,7 +287,7 @@ class Log(LogTables):
         """Predict what a broker's next start makes of the log directory, as ``brokerless restart``. Nothing is
         changed.
 
-        Of the directory: whether it starts, what is stray, which transactions are ended.
+        For the directory: whether a broker starts on it, which replicas are stray, which transactions are ended.
 
         Returns
         -------
@@ -389,17 +388,17 @@ class Log(LogTables):
 
     @takes(EraseRequest)
     def erase(self, request: EraseRequest) -> ErasedLogs:
-        """Remove records, or blank their values, and write all others elsewhere, as ``brokerless erase``.
+        """Write the log without selected records, or with their values blanked, as ``brokerless erase``.
 
-        All others keep their offsets, and only batches with such records are rebuilt. Kafka's own topics are copied
-        unchanged. The records are selected by ``keys``, ``where`` or ``header``.
+        All records keep their offsets, and only batches with selected ones are rebuilt. Kafka's own topics are copied
+        unchanged. Records are selected by ``keys``, ``where`` or ``header``.
 
         Returns
         -------
         ErasedLogs
-            A list of partitions, with their ``totals``. It also has ``copies`` (places that hold such records, or may
-            hold some), ``replicas`` (comparisons of those that were written) and ``fields`` (how many values held each
-            field that was blanked, and how many lack it).
+            A list of partitions, with their ``totals``. It also has ``copies`` (places that contain or may contain
+            selected records), ``replicas`` (comparisons of those that were written) and ``fields`` (for each blanked
+            field, how many values had it, and how many lack it).
 
         Raises
         ------
@@ -479,8 +478,8 @@ class Log(LogTables):
         """Write the new records of all partitions as Parquet files, or to a table for each topic, as ``brokerless
         export``.
 
-        In a log directory, Kafka's own topics are left out; what it was narrowed to is exported. Damaged batches are
-        left out and reported.
+        Kafka's own topics are left out, unless the log was narrowed to one of them. Damaged batches are left out and
+        reported.
 
         Returns
         -------

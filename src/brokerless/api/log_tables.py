@@ -81,21 +81,21 @@ class LogTables:
 
     @property
     def start_offset(self) -> int | None:
-        """The log start offset of one partition: the first segment's base offset, or a later one after records were
+        """A partition's log start offset: the first segment's base offset, or a later one after records were
         deleted; None without a segment. Raises :class:`UsageError` for several partitions."""
         return self._only("start_offset").start_offset
 
     @cached_property
     def end_offset(self) -> int | None:
-        """The offset after the last one of one partition, by the last segment's headers; None without a segment.
-        Raises :class:`UsageError` for several partitions."""
+        """The offset after a partition's last one, by the headers of its last segment; None without a segment. Raises
+        :class:`UsageError` for a log with several partitions."""
         from brokerless.log.seek import end_offset
 
         return end_offset(self._only("end_offset"))
 
     @takes(OffsetForTimestampRequest)
     def offset_for_timestamp(self, request: OffsetForTimestampRequest) -> int | None:
-        """Return the offset of one partition's first record whose timestamp is at least this; None if there is none.
+        """Return the offset of a partition's first record of this time or later; None if there is none.
 
         As ``KafkaConsumer.offsetsForTimes``: from the log start offset on, and with ``read_committed`` only before the
         last stable offset (``Partition.fetchOffsetForTimestamp``, 4.1.1).
@@ -135,7 +135,7 @@ class LogTables:
         Raises
         ------
         UsageError
-            For an unknown column or topic, another option that cannot be, and topics whose types differ.
+            For an unknown column or topic, an invalid option, and, with ``decode``, topics of different types.
         DamageError, UnreadableError
             While reading: for the first error without ``on_damage``; for a file that the system does not read.
 
@@ -184,7 +184,7 @@ class LogTables:
         Returns
         -------
         pandas.DataFrame
-            A column for each of the table's.
+            With the columns of the table of records.
 
         Raises
         ------
@@ -204,7 +204,7 @@ class LogTables:
         Returns
         -------
         polars.DataFrame
-            A column for each of the table's.
+            With the columns of the table of records.
 
         Raises
         ------
@@ -222,7 +222,7 @@ class LogTables:
         """Read the batches of all partitions (v0 and v1: messages and wrapper messages), one partition after the
         other, in file order, as Arrow record batches.
 
-        Those before the log start offset, which the files still hold, are among them. Only headers are read, unless
+        Batches before the log start offset are included if the files still contain them. Only headers are read, unless
         ``isValid`` (checksums) or ``baseOffset`` (of wrapper messages) is requested.
 
         Returns
@@ -235,8 +235,8 @@ class LogTables:
         UsageError
             For an unknown column or topic.
         DamageError, UnreadableError
-            While reading: without ``on_damage`` where a batch scan breaks off, and for a wrapper message that inflates
-            past ``max_batch_bytes``; for a file that the system does not read.
+            While reading. DamageError without ``on_damage``, where no batch follows, or a wrapper message inflates to
+            more than ``max_batch_bytes``; UnreadableError for a file that the system does not read.
 
         Examples
         --------
@@ -256,8 +256,8 @@ class LogTables:
     def segments(self, request: SegmentsRequest) -> pa.Table:
         """Return a row for each segment of all partitions, from its batch headers.
 
-        Records are counted from the log start offset on, without control records: as many as :meth:`records` returns;
-        offsets and timestamps are of what is from there on, too.
+        All numbers are from the log start offset on. Control records are not counted: there are as many records as
+        :meth:`records` returns.
 
         Returns
         -------
@@ -284,8 +284,9 @@ class LogTables:
 
     @takes(TransactionsRequest)
     def transactions(self, request: TransactionsRequest) -> pa.Table:
-        """Return a row for each transaction of all partitions that did not end before the log start offset, in the
-        order in which they ended.
+        """Return a row for each transaction of all partitions, in the order in which they ended.
+
+        Those that ended before the log start offset are left out.
 
         Returns
         -------
@@ -313,7 +314,7 @@ class LogTables:
     def dataset(self, request: DatasetRequest) -> TableDataset:
         """Return a table as a ``pyarrow.dataset.Dataset``, for DuckDB, Polars, pandas and Arrow.
 
-        Its scanner reads only what columns and filter need, each time again.
+        Each scan reads the files again, and of them only what its columns and its filter need.
 
         Returns
         -------
@@ -350,7 +351,7 @@ class LogTables:
         Raises
         ------
         UsageError
-            For schemas that are not where ``decode`` says.
+            If there are no schemas where ``decode`` says.
         """
         return jobs.schema(self.paths, request.decode, request.max_batch_bytes)
 

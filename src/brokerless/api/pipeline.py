@@ -92,7 +92,7 @@ def next_offsets(
     Raises
     ------
     UsageError, UnreadableError
-        As :func:`pipeline`.
+        As for :func:`pipeline`.
     """
     from brokerless.jobs.pipeline import tables
     from brokerless.jobs.pipeline.sources import find_log_directories, select_copies

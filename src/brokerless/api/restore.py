@@ -24,7 +24,7 @@ def restore(request: RestoreRequest) -> Restore | DiskRestore:
     Returns
     -------
     Restore or DiskRestore
-        ``findings`` (an error among them keeps it from being applied), ``topics`` as they are in the source,
+        ``findings`` (with an error among them, nothing is applied), ``topics`` as they are in the source,
         ``partitions`` once it is applied, and ``groups``.
 
     Raises

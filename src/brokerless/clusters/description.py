@@ -102,12 +102,13 @@ are ``sizeInBytes`` and, in ``partitions``, ``endOffset``."""
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """What cluster some disks were of. ``rows``: those of the tables in :data:`SCHEMAS`, timestamps in ms.
-    ``findings``: where disks disagree, what is on none of them, and what the cluster does not know."""
+    """The cluster that some disks were of."""
 
     rows: Mapping[str, Sequence[Row]]
+    """Of each table in :data:`SCHEMAS`; timestamps in ms."""
     disks: tuple[Disk, ...]
     findings: tuple[Finding, ...]
+    """Where disks disagree, what is on none of them, and what the cluster does not know."""
 
     __repr__ = short_repr
     _repr_html_ = short_html
@@ -122,7 +123,7 @@ class ClusterDescription:
         return best_of(each.metadata for each in self.disks if each.metadata is not None)
 
     def table(self, name: str) -> pa.Table:
-        """A table as Arrow. Raises :class:`UsageError` for one that there is not."""
+        """Return a table in Arrow's form. Raises :class:`UsageError` for an unknown one."""
         if name not in SCHEMAS:
             raise UsageError(f"there is no table {name!r}; there are {', '.join(SCHEMAS)}")
         return pa.Table.from_pylist(list(self.rows[name]), SCHEMAS[name])

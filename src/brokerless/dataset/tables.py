@@ -101,7 +101,7 @@ class Tables:
         check_isolation(self.isolation)
 
     def dataset(self, table: str, topic: str | None = None) -> TableDataset:
-        """One table, or one topic's part of it. Raises :class:`UsageError` for a table that there is not."""
+        """One table, or one topic's part of it. Raises :class:`UsageError` for an unknown table."""
         if table not in SCHEMAS:
             raise UsageError(f"there is no table {table!r}; there are {', '.join(TABLES)}")
         return TableDataset(TableRows(self, table, topic))

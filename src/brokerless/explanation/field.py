@@ -31,32 +31,33 @@ class Inflated:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field, or a group of fields.
-
-    ``position`` in bytes from the start of the file (or of inflated bytes), ``length`` in bytes. ``value`` is decoded;
-    ``note`` says where it comes from and what it means. ``expected``: what should be here instead, where the bytes make
-    no sense; None where they do. ``own`` are the bytes of a field without ``children``.
-    """
+    """A field, or a group of fields."""
 
     name: str
     position: int
+    """In bytes from the start of the file, or of the inflated bytes that it is in."""
     length: int
+    """In bytes."""
     own: bytes = b""
+    """The bytes of a field without ``children``."""
     value: Value = None
+    """What the bytes say, decoded."""
     note: str = ""
+    """Where the value comes from, and what it means."""
     expected: str | None = None
+    """What should be here instead, if the bytes make no sense; otherwise None."""
     parts: tuple[Part, ...] = ()
     children: tuple[Field, ...] = ()
     inflated: Inflated | None = None
 
     @property
     def raw(self) -> bytes:
-        """All its bytes."""
+        """The bytes of the field, or of the whole group."""
         return b"".join(each.raw for each in self.children) if self.children else self.own
 
     @property
     def end(self) -> int:
-        """The position after it."""
+        """The position after the last byte."""
         return self.position + self.length
 
 

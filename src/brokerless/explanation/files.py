@@ -52,19 +52,18 @@ class MissingOffsetError(UnreadableError):
 
 @dataclass(frozen=True)
 class Explanation:
-    """The fields of a batch, or of a file that is none.
-
-    ``file``: None for a batch that was built. ``kind``: ``log`` for batches, else what file it is, such as
-    ``offset-index``. ``fields``: of a log, a group for each batch; positions are bytes in the file.
-    """
+    """The fields of a batch, or of a file other than a log."""
 
     file: str | None
+    """None for a batch that was built."""
     kind: str
+    """``log`` for batches, else the kind of file, such as ``offset-index``."""
     fields: tuple[Field, ...]
+    """Of a log, a group for each batch. Positions are bytes in the file."""
 
     @property
     def size(self) -> int:
-        """Bytes that are explained."""
+        """How many bytes are explained."""
         return sum(each.length for each in self.fields)
 
     def leaves(self) -> Iterator[tuple[str, Field]]:

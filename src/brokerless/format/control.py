@@ -115,8 +115,26 @@ def build_transaction_marker(
     coordinator_epoch: int,
     leader_epoch: int,
 ) -> tuple[RecordColumns, NDArray[np.void]]:
-    """The batch that ends a transaction: columns and the header (one of layouts.BATCH_V2) for an encoder of v2 without
-    a codec. ``timestamp`` in ms. As ``MemoryRecords.withEndTransactionMarker`` (4.1.1)."""
+    """Make the batch that ends a transaction (``MemoryRecords.withEndTransactionMarker``, 4.1.1).
+
+    Parameters
+    ----------
+    producer_id, producer_epoch
+        The transaction's producer.
+    offset
+        The offset of the batch.
+    timestamp
+        In ms.
+    commit
+        False aborts the transaction.
+    coordinator_epoch, leader_epoch
+        Those of the coordinator and of the partition's leader.
+
+    Returns
+    -------
+    tuple
+        The columns, and the header (:data:`layouts.BATCH_V2`), for an :class:`Encoder` of v2 without a codec.
+    """
     value = b"\0\0" + coordinator_epoch.to_bytes(4, "big", signed=True)
     columns, header = _control_batch([(COMMIT if commit else ABORT, value)], offset, timestamp, leader_epoch)
     header["attributes"] |= layouts.TRANSACTIONAL_BIT

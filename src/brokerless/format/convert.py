@@ -123,11 +123,30 @@ class DownConverted:
 def down_convert(
     buffer: NDArray[np.uint8], magic: int, first_offset: int, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 ) -> DownConverted:
-    """The answer of a broker before 4.0 to a fetch in an older format from ``first_offset`` on, for a ``buffer`` of its
-    log (``FileRecords.downConvert``, 3.9.1). Checksums are not checked. ``max_batch_bytes``: bytes that a batch may
-    inflate to.
+    """Return what a broker before 4.0 answers to a fetch in an older format (``FileRecords.downConvert``, 3.9.1).
 
-    Raises :class:`UsageError` where Kafka refuses: for batches with zstd, and timestamps below -1.
+    Checksums are not checked.
+
+    Parameters
+    ----------
+    buffer
+        uint8: bytes of the broker's log.
+    magic
+        The requested format.
+    first_offset
+        The requested offset.
+    max_batch_bytes
+        Bytes that a batch may inflate to.
+
+    Returns
+    -------
+    DownConverted
+        The answer.
+
+    Raises
+    ------
+    UsageError
+        Where Kafka refuses: for batches with zstd, and timestamps below -1.
     """
     batches = read_headers(buffer, scan_batches(buffer).positions)
     if magic < layouts.MAGIC_V2 and bool(((batches.codec == layouts.ZSTD) & ~batches.is_control).any()):

@@ -103,18 +103,38 @@ def state(
     max_batch_bytes: int | None = None,
     on_damage: Report | None = None,
 ) -> dict[str, pa.Table]:
-    """Return what the internal topics of a log, or of several, say now: the selected ``tables``, by name; their schemas
-    are :data:`schemas.STATE`. ``lag`` (:data:`schemas.LAG`) is made where it is named: for it, the ends of all logs
-    among the partitions are read.
+    """Read the current state of the internal topics of a log, or of several.
 
-    Give the log of one broker, or one replica of each partition: what is in two is in the tables twice. Groups and
-    transactional ids are those that a coordinator of Kafka 4 loads: records of them in other partitions, which an
-    earlier number of partitions left, are findings, and in :func:`history`.
-    ``on_damage`` is called with each :class:`Finding`, and reading goes on; without it, the first error is raised as
-    :class:`DamageError`. Records of an unknown type or version are warnings, and change nothing. Raises
-    :class:`UsageError` for a table that there is not. ``max_batch_bytes``: what one batch may inflate to (128 MiB).
-    ``topics``: the tables of topics of MirrorMaker and Kafka Connect that have names of their own, such as
-    ``{"heartbeats": "mirrorHeartbeats"}``.
+    Give the log of one broker, or one replica of each partition: rows of two replicas are in the tables twice. Groups
+    and transactional ids are those that a coordinator of Kafka 4 loads. Their records in other partitions, from when a
+    topic had fewer, are findings, and are in :func:`history`.
+
+    Parameters
+    ----------
+    logs
+        A log, several, or partitions.
+    tables
+        Names of tables. ``lag`` reads the ends of all logs among the partitions.
+    topics
+        The tables of topics of MirrorMaker and Kafka Connect that have names of their own, such as
+        ``{"heartbeats": "mirrorHeartbeats"}``.
+    max_batch_bytes
+        Bytes that one batch may inflate to (128 MiB).
+    on_damage
+        Called with each :class:`Finding`, and reading goes on; without it, the first error is raised. Records of an
+        unknown type or version are warnings, and are left out.
+
+    Returns
+    -------
+    dict of str to pyarrow.Table
+        The tables, by name. Schemas are :data:`schemas.STATE`, and :data:`schemas.LAG` of ``lag``.
+
+    Raises
+    ------
+    UsageError
+        For an unknown table.
+    DamageError
+        For the first error, without ``on_damage``.
     """
     _check_tables(tables)
     _check_given(topics)
@@ -163,12 +183,30 @@ def history(
     max_batch_bytes: int | None = None,
     on_damage: Report | None = None,
 ) -> pa.RecordBatchReader:
-    """Read each record of the internal topics of a log, or of several, in the order of their logs, decoded (schema
-    :data:`schemas.HISTORY`); with ``tables``, only of topics whose records add up to one of these. Control records,
-    and what is only in a KRaft snapshot, are left out.
+    """Read every record of the internal topics of a log, or of several, decoded, in the order of their logs.
 
-    ``topics``, ``max_batch_bytes`` and ``on_damage`` as in :func:`state`; a record that cannot be decoded is
-    given as bytes.
+    Control records are left out, and so is what only a KRaft snapshot has.
+
+    Parameters
+    ----------
+    logs
+        A log, several, or partitions.
+    tables
+        Only topics from which :func:`state` makes these tables.
+    topics, max_batch_bytes, on_damage
+        As for :func:`state`.
+
+    Returns
+    -------
+    pyarrow.RecordBatchReader
+        Schema :data:`schemas.HISTORY`. A record that cannot be decoded is bytes.
+
+    Raises
+    ------
+    UsageError
+        For an unknown table.
+    DamageError
+        While reading, for the first error, without ``on_damage``.
     """
     _check_tables(tables or ())
     _check_given(topics)

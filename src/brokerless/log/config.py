@@ -19,8 +19,8 @@ CleanupPolicy = Literal["delete", "compact", "compact,delete", ""]
 class LogConfig:
     """Topic settings, as in ``LogConfig`` (4.1.1): ``segment_bytes`` is ``segment.bytes``, and so on.
 
-    Sizes in bytes, times in ms; -1 for a retention without bound. Kafka's random jitter of ``segment_ms`` is 0 by
-    default, and here always. Raises :class:`UsageError` for what Kafka would not take.
+    Sizes in bytes, times in ms; -1 for a retention without bound. The random jitter of
+    ``segment_ms``, 0 by Kafka's default, is always 0 here. Raises :class:`UsageError` for values that Kafka refuses.
     """
 
     segment_bytes: int = 1 << 30

@@ -13,14 +13,28 @@ if TYPE_CHECKING:
 
 
 def arrange(df: DataFrame, partitions: int | None = None) -> DataFrame:
-    """The rows of a DataFrame, all of a Kafka partition in one Spark task, ordered by offset (without offsets by
-    timestamp, without those not at all): then tasks write partitions as they will be, and the driver only renames them.
+    """Arrange the rows of a DataFrame for the sink: all of a Kafka partition in one Spark task, in order.
 
-    ``partitions``: how many partitions each topic has. Rows without a partition get one as Kafka's producers choose it:
-    by the key's murmur2 hash, or, without a key, one after the other. It is not needed where all rows have one.
+    Tasks then write partitions as they stay, and the driver only renames them. Rows are ordered by offset; without
+    offsets by timestamp; without both they keep any order.
 
-    The result has a column ``partition``. Raises :class:`UsageError` if there is none and ``partitions`` is not given,
-    or for a number below 1.
+    Parameters
+    ----------
+    df
+        The rows.
+    partitions
+        How many partitions each topic has; not needed if all rows have a partition. Rows without one get it as Kafka's
+        producers choose it: by the murmur2 hash of the key, or, without a key, one after the other.
+
+    Returns
+    -------
+    DataFrame
+        The rows, with a column ``partition``.
+
+    Raises
+    ------
+    UsageError
+        Without a column ``partition`` and without ``partitions``, and for a number below 1.
     """
     from brokerless.errors import UsageError
     from brokerless.jobs.load.routing import Routing

@@ -19,11 +19,21 @@ _NAMESPACE = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """A catalogue of Iceberg, as pyiceberg takes it: ``name`` is one of pyiceberg's own configuration
-    (``.pyiceberg.yaml``, ``PYICEBERG_CATALOG__NAME__URI``), ``properties`` are added to what that says.
+    """A catalogue of Iceberg, as pyiceberg takes it; by default a file of SQLite beside the tables, for one machine.
 
-    Without both, it is a file of SQLite beside the tables, for one machine. Tables are in ``namespace``. Raises
-    :class:`UsageError` for a namespace that is no name.
+    Parameters
+    ----------
+    name
+        One of pyiceberg's own configuration (``.pyiceberg.yaml``, ``PYICEBERG_CATALOG__NAME__URI``).
+    properties
+        Properties of the catalogue, in addition to those of the configuration.
+    namespace
+        Where the tables are in the catalogue.
+
+    Raises
+    ------
+    UsageError
+        For an invalid namespace.
     """
 
     name: str | None = None
@@ -36,7 +46,7 @@ class Catalog:
 
     @property
     def is_own(self) -> bool:
-        """Whether it is the file beside the tables."""
+        """Whether this is the default: a file beside the tables."""
         return self.name is None and not self.properties
 
 

@@ -41,9 +41,18 @@ _SCHEMA = pa.schema([RECORDS.field(name) for name in _COLUMNS])
 class BatchSettings:
     """How records become batches, by Kafka's names.
 
-    ``compression_type``: none, gzip, snappy, lz4 or zstd; ``compression_level``: as ``compression.gzip.level`` and so
-    on, None for Kafka's default. ``batch_size``: bytes, as the producer's ``batch.size``. ``message_format``: 0, 1 or
-    2. ``message_timestamp_type``: CreateTime or LogAppendTime, for records that do not say it themselves.
+    Parameters
+    ----------
+    compression_type
+        none, gzip, snappy, lz4 or zstd.
+    compression_level
+        As ``compression.gzip.level`` and so on; None for Kafka's default.
+    batch_size
+        Bytes, as ``batch.size`` of a producer.
+    message_format
+        0, 1 or 2.
+    message_timestamp_type
+        CreateTime or LogAppendTime, for records without a type of their own.
     """
 
     compression_type: str = "none"
@@ -53,7 +62,7 @@ class BatchSettings:
     message_timestamp_type: str = TIMESTAMP_TYPES[layouts.CREATE_TIME]
 
     def encoder(self) -> Encoder:
-        """Raises :class:`UsageError` for a setting that there is not."""
+        """Return what writes batches by these settings. Raises :class:`UsageError` for an invalid one."""
         types = [name for number, name in TIMESTAMP_TYPES.items() if number >= 0]
         if self.message_timestamp_type not in types:
             raise UsageError(
@@ -67,6 +76,7 @@ class BatchSettings:
 
     @property
     def timestamp_type(self) -> int:
+        """The number of ``message_timestamp_type``: 0 for CreateTime, 1 for LogAppendTime."""
         return next(number for number, name in TIMESTAMP_TYPES.items() if name == self.message_timestamp_type)
 
 

@@ -46,7 +46,7 @@ class ReadOptions:
     jobs: int | None = None
 
     def schema(self) -> pa.Schema:
-        """Return the schema of the columns. Raises :class:`UsageError` for one that there is not, and for any other
+        """Return the schema of the columns. Raises :class:`UsageError` for an unknown one, and for any other
         option that is none."""
         from brokerless.tables.record_batches import project
 

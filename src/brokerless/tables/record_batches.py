@@ -153,11 +153,18 @@ def prepared_batches(
 
 
 def columns_of(batch: pa.RecordBatch) -> RecordColumns:
-    """Return what is written of Arrow records, without a copy where possible; the way back from
-    :func:`records_batches`.
+    """Return Arrow records as columns to write, without a copy where possible; the inverse of :func:`records_batches`.
 
-    ``batch`` has the types of :data:`schemas.RECORDS` in the columns ``offset``, ``timestamp`` and, where there are
-    any, ``key``, ``value``, ``headers`` and ``timestampType``; missing ones are null, empty, and CreateTime.
+    Parameters
+    ----------
+    batch
+        ``offset``, ``timestamp`` and, optionally, ``key``, ``value``, ``headers`` and ``timestampType``, with the types
+        of :data:`schemas.RECORDS`. Without these, keys and values are null, headers empty, and timestamps CreateTime.
+
+    Returns
+    -------
+    RecordColumns
+        The columns.
     """
     rows, names = batch.num_rows, batch.schema.names
     columns = empty_columns()

@@ -52,19 +52,30 @@ _ANYTHING: _Required = ()
 
 @dataclass(frozen=True, slots=True)
 class RecordFilter:
-    """Which records are selected: those for which all that is given here holds.
+    """Selects records: those that meet all conditions that are given.
 
-    ``keys``: the key is one of them (str as UTF-8). ``key_regex``: a regular expression of RE2, found in the key.
-    ``grep``: a text (str as UTF-8) that is in the key, the value, or the name or value of a header. ``header``: a name
-    and a value that the record has as a header. ``where``: a condition of DuckDB's SQL on the columns of
-    :data:`schemas.RECORDS`, ``key_text``, ``value_text``, ``key_json`` and ``value_json``; the last four are null where
-    that is not UTF-8, or not JSON. A record without a key matches neither ``keys`` nor ``key_regex``.
+    Batches whose bytes show that no record can meet them are not decoded. Their checksums are verified, but invalid
+    records in them are not reported.
 
-    Batches without the bytes of a key, a text or a header, or without a text that the expression requires, are not
-    decoded. Their checksums are verified, but nothing is reported of records in them that are invalid nevertheless.
+    Parameters
+    ----------
+    keys
+        The record's key is one of these (str as UTF-8).
+    key_regex
+        A regular expression of RE2, found anywhere in the key.
+    grep
+        A text (str as UTF-8) in the key, in the value, or in the name or value of a header.
+    header
+        A name and a value: the record has this header.
+    where
+        A condition of DuckDB's SQL on the columns of :data:`schemas.RECORDS`, and on ``key_text``, ``value_text``,
+        ``key_json`` and ``value_json``, which are null for what is not UTF-8 or not JSON.
 
-    Raises :class:`UsageError` if nothing is given, for an empty text, an invalid expression or condition, and where
-    ``where`` is given without DuckDB.
+    Raises
+    ------
+    UsageError
+        Without any condition, for an empty text, an invalid expression or condition, and for ``where`` if DuckDB is not
+        installed.
     """
 
     keys: Sequence[bytes | str] | None = None
@@ -74,7 +85,7 @@ class RecordFilter:
     where: str | None = None
 
     def __new__(cls, *_: object, **given: object) -> RecordFilter:
-        """Refuse a parameter that there is not by the name of the one that there is."""
+        """Refuse ``key``, and name the parameter that there is."""
         if "key" in given:
             raise UsageError(f"there is no parameter key; write keys=[{given['key']!r}]")
         return object.__new__(cls)
@@ -105,7 +116,7 @@ class RecordFilter:
 
     @classmethod
     def if_any(cls, **given: Any) -> RecordFilter | None:
-        """A filter by what is given, None where that is nothing."""
+        """Return a filter with these conditions; None if all of them are None."""
         return cls(**given) if any(each is not None for each in given.values()) else None
 
     @property
@@ -118,7 +129,7 @@ class RecordFilter:
 
     @property
     def any_of(self) -> tuple[bytes, ...]:
-        """Byte strings of which every selected record has at least one; () where there are none that help."""
+        """Byte strings, at least one of which is in every selected record; () if nothing is known of their bytes."""
         choices: list[tuple[bytes, ...]] = []
         if self.grep is not None:
             choices.append((as_bytes(self.grep),))
@@ -132,8 +143,8 @@ class RecordFilter:
         return max((each for each in choices if each and all(each)), key=lambda each: min(map(len, each)), default=())
 
     def matcher(self, topic: str | None, partition: int | None) -> Match:
-        """Return what selects records of a partition; belongs to one thread. It raises :class:`UsageError` where the
-        condition fails on a record."""
+        """Return a function that selects records of a partition, for one thread. It raises :class:`UsageError` where
+        the condition fails on a record."""
         matches: list[Match] = []
         if self.keys is not None:
             keys = self.keys

@@ -33,18 +33,28 @@ COLUMNS = ("keyRaw", "keyError", "valueRaw", "valueError")
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """Where schemas are, the format of keys and of values, and how schemas are looked for.
+    """How keys and values are decoded: where their schemas are, and which formats they have.
 
-    ``schemas``: a log directory with the registry's topic ``_schemas`` (or that partition, or its log), JSON Lines of
-    that topic, or a directory of ``.avsc``, ``.proto`` and ``.json`` files; None for the ``_schemas`` beside
-    the topic, if any. ``key_format``, ``value_format``: one of :data:`FORMATS`, or ``time-windowed:FORMAT``
-    and ``session-windowed:FORMAT`` for keys of Kafka Streams. ``auto``: by the bytes' framing where the schema is
-    known, else JSON objects, else text, else bytes; numbers are never guessed. ``scan``: whether all records are read
-    first for the schemas that they name (``always``). ``auto``: of a topic of more than 64 MiB that has subjects of its
-    name for all that is not given a format, only those at the beginning of each segment and at the end of each
-    partition; ``never``: the type is that of the subjects' versions, with the fields of all messages of Protobuf files.
+    Parameters
+    ----------
+    schemas
+        Where schemas are: a log directory with the registry's topic ``_schemas`` (or that partition, or its log), JSON
+        Lines of that topic, or a directory of ``.avsc``, ``.proto`` and ``.json`` files. By default the topic
+        ``_schemas`` of the same log, if there is one.
+    key_format, value_format
+        One of :data:`FORMATS`, or ``time-windowed:FORMAT`` and ``session-windowed:FORMAT`` for keys of Kafka Streams.
+        ``auto`` goes by the first bytes if these name a known schema; all else is JSON objects, text or bytes, the
+        first of these that fits. It never guesses numbers.
+    scan
+        Which records are read first, for the schemas that they name. ``always``: all of them. ``auto``: all of a topic
+        up to 64 MiB; of a larger one whose subjects are known, only those at the beginning of each segment and at the
+        end of each partition. ``never``: none; the type is that of the subjects' versions, with the fields of all
+        messages of Protobuf files.
 
-    Raises :class:`UsageError` for a format that there is not.
+    Raises
+    ------
+    UsageError
+        For an unknown format.
     """
 
     schemas: str | None = None

@@ -33,13 +33,36 @@ def append(
     origin: Origin = "client",
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> AppendResult | Refusal:
-    """Return what a broker whose log ends at ``first_offset`` would write of produced batches, or why it would refuse
-    them.
+    """Return what a broker writes of produced batches, or why it refuses them.
 
-    ``buffer`` (uint8): one v2 batch, one wrapper message, or any number of messages; it is not changed. A cut-off batch
-    at its end is dropped. ``now_ms``: the broker's time, in ms. ``max_batch_bytes``: bytes that a batch may inflate to
-    (and some times as many of memory); past it, it is refused with ``RecordTooLargeException``. Raises
-    :class:`UsageError` for 2 GiB or more, and for a level that the topic's codec does not have.
+    Parameters
+    ----------
+    buffer
+        uint8: one v2 batch, one wrapper message, or any number of messages. It is not changed. A batch that is cut off
+        at its end is dropped.
+    config
+        The topic's settings.
+    first_offset
+        Where the broker's log ends: the offset of the first record.
+    partition_leader_epoch
+        The epoch for the batches' headers.
+    now_ms
+        The broker's time, in ms since the epoch.
+    origin
+        Who appends.
+    max_batch_bytes
+        Bytes that a batch may inflate to (in several times as much memory); a larger one is refused with
+        ``RecordTooLargeException``.
+
+    Returns
+    -------
+    AppendResult or Refusal
+        The batches as they are written, or the exception that Kafka throws.
+
+    Raises
+    ------
+    UsageError
+        For 2 GiB or more, and for a level that the topic's codec does not have.
     """
     if len(buffer) > MAX_INT32:
         raise UsageError(f"{len(buffer)} bytes at once: a produce request must be smaller than 2 GiB")

@@ -21,10 +21,24 @@ Origin = Literal["client", "coordinator", "replication"]
 class AppendConfig:
     """A topic's settings that matter to produced batches. Defaults are 4.1.1's.
 
-    ``to_magic``: the format (``message.format.version``, until 3.9). ``codec``: ``compression.type``, "producer" to
-    keep what batches have; ``level``: its level, None for Kafka's default. ``compacted``: whether
-    ``cleanup.policy`` has "compact". The others are ``message.timestamp.type``, ``message.timestamp.before.max.ms``,
-    ``message.timestamp.after.max.ms`` and ``max.message.bytes``.
+    Parameters
+    ----------
+    to_magic
+        The message format (``message.format.version``, until 3.9).
+    codec
+        ``compression.type``; "producer" keeps the codec of each batch.
+    level
+        The codec's level; None for Kafka's default.
+    timestamp_type
+        ``message.timestamp.type``.
+    timestamp_before_max_ms
+        ``message.timestamp.before.max.ms``.
+    timestamp_after_max_ms
+        ``message.timestamp.after.max.ms``.
+    compacted
+        Whether ``cleanup.policy`` has "compact".
+    max_message_bytes
+        ``max.message.bytes``.
     """
 
     to_magic: int = layouts.MAGIC_V2
@@ -76,35 +90,34 @@ class AppendContext:
 
 @dataclass(frozen=True, slots=True)
 class AppendResult:
-    """What goes into the log: ``buffer`` (uint8) holds whole batches with the offsets from ``first_offset`` up to
-    ``next_offset``, and their leader epoch and timestamps.
-
-    ``max_timestamp``: ms, -1 for none. ``in_place``: only headers were changed; otherwise ``records_converted`` records
-    were rewritten.
-    """
+    """What a broker writes of produced batches."""
 
     buffer: NDArray[np.uint8]
+    """Whole batches (uint8), with their offsets, leader epoch and timestamps."""
     first_offset: int
     next_offset: int
+    """The offset after the last record."""
     max_timestamp: int
+    """In ms; -1 for none."""
     in_place: bool
+    """Whether only headers were changed."""
     records_converted: int
+    """How many records were written again; 0 if ``in_place``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why produced batches are not appended; none of them is.
-
-    ``error``: the exception that Kafka throws, without its package; ``cause``: the one inside a
-    ``RecordValidationException``, which is what a client sees. ``position``: of the batch that is to blame, in
-    bytes, where it is a single one. ``record_errors`` (int64): the records that are to blame, by their index in it.
-    """
+    """Why produced batches are not appended; none of them is."""
 
     error: str
+    """The exception that Kafka throws, without its package."""
     message: str
     position: int | None = None
+    """Of the batch that is to blame, in bytes, if it is a single one."""
     cause: str | None = None
+    """The exception within a ``RecordValidationException``, which is what a client sees."""
     record_errors: NDArray[np.int64] | tuple[()] = ()
+    """The records that are to blame (int64), by their index in the batch."""
 
     def __str__(self) -> str:
         return f"{self.error}: {self.message}"

@@ -32,9 +32,14 @@ Header = tuple[str, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class BatchAttributes:
-    """The header fields that hold for all records of a batch; names and defaults are those of :data:`layouts.BATCH_V2`.
+    """The header fields of a batch that hold for all its records; names and defaults as in :data:`layouts.BATCH_V2`.
 
-    ``append_time``: the timestamp of all records (LogAppendTime), ms; None for CreateTime. ``delete_horizon``: ms.
+    Parameters
+    ----------
+    append_time
+        The timestamp of all records (LogAppendTime), in ms; None for CreateTime.
+    delete_horizon
+        In ms; None for none.
     """
 
     base_offset: int = 0
@@ -51,8 +56,25 @@ class BatchAttributes:
 class BatchBuilder:
     """Fills one batch; :meth:`close` returns its bytes.
 
-    ``batch_size``: bytes at which it is full. ``ratio``: the estimator of the compression ratio; share one among the
-    batches of a topic, as each that is closed improves it. Raises :class:`UsageError` for what a format does not have.
+    Parameters
+    ----------
+    batch_size
+        Bytes at which the batch is full.
+    magic
+        The message format: 0, 1 or 2.
+    codec
+        none, gzip, snappy, lz4 or zstd.
+    level
+        As ``compression.gzip.level`` and so on; None for Kafka's default.
+    attributes
+        The header's fields.
+    ratio
+        Estimates the compression ratio. Share one among the batches of a topic: each closed batch improves it.
+
+    Raises
+    ------
+    UsageError
+        For an unknown codec or level, and for attributes that the format does not have.
     """
 
     def __init__(
@@ -96,7 +118,7 @@ class BatchBuilder:
     def has_room_for(
         self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()
     ) -> bool:
-        """Return whether this record fits; the first always does."""
+        """Return whether a record fits; the first always does."""
         if self.is_full or not self.count:
             return not self.is_full
         record = self._record(self._last_offset + 1, timestamp, key, value=value, headers=headers)
@@ -110,9 +132,9 @@ class BatchBuilder:
         headers: Sequence[Header] = (),
         offset: int | None = None,
     ) -> int:
-        """Appends a record, even if the batch is full; returns its offset: the next one, or ``offset``, if set.
+        """Append a record, even if the batch is full, and return its offset: ``offset``, by default the next one.
 
-        ``timestamp``: ms, or -1 for none. Raises :class:`UsageError` for an offset that is not after the last one, a
+        ``timestamp`` is in ms, -1 for none. Raises :class:`UsageError` for an offset that is not after the last one, a
         timestamp below -1, and headers where the format has none.
         """
         if self._closed is not None:
@@ -138,7 +160,7 @@ class BatchBuilder:
         return offset
 
     def close(self) -> bytes:
-        """The batch; empty if nothing was appended. Further calls return the same."""
+        """Return the batch, empty if nothing was appended. Further calls return the same bytes."""
         if self._closed is None:
             self._closed = self._close() if self.count else b""
         return self._closed

@@ -9,14 +9,16 @@ Int64s = NDArray[np.int64]
 
 
 class CompressionRatioEstimator:
-    """A damped estimate of the compression ratio: it falls slowly and rises at once (``CompressionRatioEstimator``,
-    4.1.1). In 32 bits, as Kafka's."""
+    """Estimates the compression ratio of the next batch: the estimate falls slowly and rises at once.
+
+    Source: ``CompressionRatioEstimator`` (4.1.1), whose float has 32 bits as well.
+    """
 
     def __init__(self) -> None:
         self.estimate = np.float32(1)
 
     def update(self, size: int, uncompressed: int) -> None:
-        """Counts a batch whose records take ``size`` bytes, ``uncompressed`` before."""
+        """Count a batch: the bytes of its records after compression (``size``) and before (``uncompressed``)."""
         seen = np.float32(size) / np.float32(uncompressed)
         if seen > self.estimate:
             self.estimate = max(self.estimate + np.float32(0.05), seen)
@@ -24,6 +26,6 @@ class CompressionRatioEstimator:
             self.estimate = max(self.estimate - np.float32(0.005), seen)
 
     def observe(self, payloads: Int64s, uncompressed: Int64s) -> None:
-        """Counts batches in order: the bytes of their payloads, and of their records before compression."""
+        """Count batches in order: their bytes after compression (``payloads``) and before (``uncompressed``)."""
         for size, plain in zip(payloads.tolist(), uncompressed.tolist(), strict=True):
             self.update(size, plain)

@@ -45,16 +45,31 @@ def cut_batches(
     first: int = 0,
     most: int | None = None,
 ) -> Int64s:
-    """Cuts the rows from ``first`` on into batches as Kafka's producer does: int64, where each begins, and where the
-    last one ends.
+    """Cut rows into batches as Kafka's producer does (``MemoryRecordsBuilder.hasRoomFor`` and ``isFull``, 4.1.1).
 
-    A batch is full when its header and its records are ``batch_size`` bytes or more, or would be with the next one; the
-    first record may always be in. ``ratio``: the estimated compression ratio
-    (:mod:`brokerless.format.write.compression_ratio`), None without a codec. ``breaks`` (bool, a flag for each row of
-    the columns): where a batch must begin; one also begins where the distance to the first offset would pass 2^31 - 1.
-    ``most``: how many batches at most.
+    Parameters
+    ----------
+    columns
+        The rows.
+    batch_size
+        Bytes, as ``batch.size``. A batch is full when its header and records reach so many bytes, or would with the
+        next record. One record always fits.
+    ratio
+        The estimated compression ratio (:class:`CompressionRatioEstimator`); None without a codec.
+    breaks
+        A flag for each row of ``columns`` (bool): where a batch must begin. One also begins where offsets would be more
+        than 2^31 - 1 apart.
+    magic
+        The message format.
+    first
+        The first row.
+    most
+        How many batches at most.
 
-    Source: ``MemoryRecordsBuilder.hasRoomFor`` and ``isFull`` (4.1.1).
+    Returns
+    -------
+    numpy.ndarray
+        int64: the row at which each batch begins, and the one at which the last batch ends.
     """
     from brokerless.format.write.record_kernels import cut_rows
 
@@ -85,8 +100,20 @@ def cut_by_count(
 
 
 def build_headers(columns: RecordColumns, starts: Int64s) -> NDArray[np.void]:
-    """Headers for batches of the rows ``starts[i]`` to ``starts[i + 1]``, each of one row at least: shape ``(n,)``,
-    :data:`layouts.BATCH_V2`. Without a producer or leader epoch; the timestamp type is that of the first row."""
+    """Make headers for batches of given rows, without a producer or leader epoch.
+
+    Parameters
+    ----------
+    columns
+        The rows.
+    starts
+        int64, shape ``(n + 1,)``: batch ``i`` has the rows from ``starts[i]`` to ``starts[i + 1]``, at least one.
+
+    Returns
+    -------
+    numpy.ndarray
+        :data:`layouts.BATCH_V2`, shape ``(n,)``. The timestamp type is that of a batch's first row.
+    """
     firsts, lasts = starts[:-1], starts[1:] - 1
     headers = build_blank_headers(len(firsts))
     offset, timestamp = columns.offset, columns.timestamp
@@ -122,10 +149,23 @@ def encode_empty_batch(offset: int, leader_epoch: int) -> NDArray[np.uint8]:
 
 
 class Encoder:
-    """Writes batches of one format and codec; owns the codec's state, so one belongs to one thread.
+    """Writes batches of one format and codec. Use one in each thread: it has the codec's state.
 
-    ``level``: Kafka's ``compression.gzip.level`` and so on. ``with_zlib``: as :func:`make_compressor` takes it. Raises
-    :class:`UsageError` for an unknown format, codec or level.
+    Parameters
+    ----------
+    magic
+        The message format: 0, 1 or 2.
+    codec
+        none, gzip, snappy, lz4 or zstd.
+    level
+        As ``compression.gzip.level`` and so on; None for Kafka's default.
+    with_zlib
+        Compress gzip to the sizes that Kafka writes, in twice the time.
+
+    Raises
+    ------
+    UsageError
+        For an unknown format, codec or level.
     """
 
     def __init__(
@@ -144,17 +184,32 @@ class Encoder:
         """The same after compressing."""
 
     def encode(self, columns: RecordColumns, starts: Int64s, headers: NDArray[np.void]) -> NDArray[np.uint8]:
-        """The bytes of batches, one after the other; batch ``i`` has the rows ``starts[i]`` to ``starts[i + 1]``.
+        """Encode batches.
 
-        ``headers``: :data:`layouts.BATCH_V2`, shape ``(n,)``, for every format; fields that a format does not have are
-        ignored. Size, magic, crc and codec are filled in here, and all else is taken unchanged: the base timestamp of
-        a batch with a delete horizon is the horizon. A batch without rows is written without a codec, as Kafka does.
+        v2: size, magic, crc and codec of the headers are filled in, all else is taken unchanged. (The base timestamp of
+        a batch with a delete horizon is the horizon.) A batch without rows is written without a codec, as Kafka does.
 
-        v0 and v1: a wrapper message for each batch, with relative offsets in v1, or without a codec a message for each
-        row; base offset, max timestamp and the timestamp type are taken from the header. Rows' headers are not written.
+        v0 and v1: each batch is a wrapper message, with relative offsets in v1; without a codec, each row is a message.
+        Base offset, max timestamp and timestamp type are those of the header. Headers of records are not written.
 
-        Raises :class:`UsageError` for a batch that would be 2 GiB or larger, or whose offsets are not in a range of
-        2^31 from the base offset on.
+        Parameters
+        ----------
+        columns
+            The rows.
+        starts
+            int64, shape ``(n + 1,)``: batch ``i`` has the rows from ``starts[i]`` to ``starts[i + 1]``.
+        headers
+            :data:`layouts.BATCH_V2`, shape ``(n,)``, for every format; fields that a format does not have are ignored.
+
+        Returns
+        -------
+        numpy.ndarray
+            uint8: the batches, one after the other.
+
+        Raises
+        ------
+        UsageError
+            For a batch of 2 GiB or more, and one with offsets before its base offset or 2^31 after it.
         """
         starts = np.ascontiguousarray(starts, np.int64)
         self._check_offsets(columns, starts, headers)

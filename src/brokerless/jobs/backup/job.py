@@ -55,12 +55,14 @@ _LONG_MS = 24 * 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class BackupResult:
-    """``snapshot``: what was written, or would have been. ``place``: where. ``findings``: what is unexpected of what
-    was read."""
+    """One run of a backup."""
 
     place: str
+    """Where the backup is."""
     snapshot: Snapshot
+    """What was written, or with ``dry_run`` would have been."""
     findings: tuple[Finding, ...]
+    """What is unexpected in the files that were read."""
     dry_run: bool
 
     __repr__ = short_repr
@@ -68,7 +70,7 @@ class BackupResult:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether all that the cluster has is there, and nothing of it is lost, damaged or different."""
+        """Whether the backup has all of the cluster, and nothing in it is lost, damaged or different."""
         return self.snapshot.is_complete and not any(each.severity != "info" for each in self.findings)
 
 

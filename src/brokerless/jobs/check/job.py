@@ -51,20 +51,26 @@ Place = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """``snapshots``: those that were checked; ``objects`` and ``size``: that they name, and the bytes of these.
-    ``unnamed``, ``unnamed_size``: objects of segments that no snapshot names, as interrupted runs leave them; None
-    where not all snapshots were checked, or could be read. ``is_read``: the bytes of all objects were read. ``turn``:
-    what was read, and how far all runs together have come, where a run reads a part."""
+    """What was found of a backup."""
 
     place: str
+    """Where the backup is."""
     snapshots: tuple[Snapshot, ...]
+    """Those that were checked."""
     objects: int
+    """How many objects these snapshots name."""
     size: int
+    """Bytes of these objects."""
     unnamed: int | None
+    """How many objects of segments no snapshot names, as interrupted runs leave them; None if not all snapshots were
+    checked, or one could not be read."""
     unnamed_size: int | None
+    """Bytes of these objects."""
     findings: tuple[Finding, ...]
     is_read: bool
+    """Whether the bytes of all objects were read."""
     turn: Turn | None = None
+    """What was read, and how far all runs together have come, where a run reads a part."""
 
     __repr__ = short_repr
     _repr_html_ = short_html

@@ -21,18 +21,30 @@ Int64s = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """Where records go.
+    """Where records go: topic, partition and offset.
 
-    ``topic`` and ``partition`` are those of all records, whatever their columns say; None: as their columns say.
-    ``partitions``: how many partitions a topic has, for records whose partition nobody knows: a key decides as for
-    Kafka's producers, and records without one stick to a partition for ``batch.size`` bytes. ``start_offset`` of each
-    partition, and ``timestamp`` (ms since the epoch; None for now) of records that have none of their own.
+    Parameters
+    ----------
+    topic, partition
+        Those of all records, whatever their columns say; None: as their columns say.
+    partitions
+        How many partitions a topic has, for records without one. A key then decides as for Kafka's producers; records
+        without a key stick to a partition for ``batch.size`` bytes.
+    start_offset
+        The first offset of each partition.
+    timestamp
+        Ms since the epoch, for records without one; None for now.
+    topic_id
+        The ID by which a cluster knows ``topic``, as ``kafka-topics --describe`` shows it. By default the first of
+        these: that of the topic's partitions in the directory, that of the cluster's metadata there, that of
+        ``exported_ids``, a random one.
+    exported_ids
+        IDs of topics by name, as an export records them.
 
-    ``topic_id``: by which a cluster knows ``topic`` (as ``kafka-topics --describe`` shows it), None for that of the
-    topic's partitions that are in the directory, of the cluster's metadata there, of ``exported_ids`` (by topic, as an
-    export records them), or a random one.
-
-    Raises :class:`UsageError` for what cannot be.
+    Raises
+    ------
+    UsageError
+        For an invalid topic, partition, offset, timestamp or ID.
     """
 
     topic: str | None = None

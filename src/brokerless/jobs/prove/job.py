@@ -51,23 +51,28 @@ SignatureState = Literal["valid", "none", "wrong"]
 
 @dataclass(slots=True)
 class Proof:
-    """What was found of a manifest. ``signer``: base64 of the public key; ``is_known_key``: whether it is the
-    requested one, and not the one that the manifest itself names. ``has_source``: whether the logs of before were
-    compared, and ``scope`` what of them the proof is about. ``copied``: selected records in each partition of Kafka's
-    own topics that was copied unchanged, 0 where that is not known. ``searched``: for how many byte strings, and
-    ``unsearched`` how many were too short or too many."""
+    """What was found of the manifest in the file ``path``."""
 
     path: str
     manifest: Mapping[str, Any]
+    """Its content."""
     claims: tuple[PartitionClaim, ...]
+    """What it claims of each partition."""
     signature: SignatureState = "none"
     signer: str | None = None
+    """The public key of the signature, in base64."""
     is_known_key: bool = False
+    """Whether the signature is that of the requested key, and not only of the one that the manifest names."""
     has_source: bool = False
+    """Whether the logs were compared with those before the erasure."""
     scope: Scope | None = None
+    """The part of these logs that the proof is about."""
     copied: dict[str, int] = field(default_factory=dict[str, int])
+    """Selected records in each partition of Kafka's own topics, which are copied unchanged; 0 where not known."""
     searched: int = 0
+    """How many byte strings were searched for."""
     unsearched: int = 0
+    """How many were not, as they are too short or too many."""
     findings: list[Finding] = field(default_factory=list[Finding])
 
     __repr__ = short_repr
@@ -75,6 +80,7 @@ class Proof:
 
     @property
     def holds(self) -> bool:
+        """Whether no finding is an error."""
         return not any(each.severity == "error" for each in self.findings)
 
     def as_dict(self) -> dict[str, Any]:

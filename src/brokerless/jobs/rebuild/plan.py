@@ -124,23 +124,29 @@ class TargetDirectory:
 
 @dataclass(frozen=True, slots=True)
 class Rebuild:
-    """What is written. ``offset``, ``epoch``: the snapshot's name. ``voters``: of a dynamic quorum, None for a static
-    one. ``held``: the replicas that are kept, by partition. ``lost``: what was not to be had, for people. ``origin``:
-    where the state is from. ``is_applied``: it is done."""
+    """A rebuilt cluster: what is written, and, once ``is_applied``, what was."""
 
     cluster_id: str
     level: int
+    """Of the metadata version."""
     nodes: tuple[Node, ...]
     directories: tuple[TargetDirectory, ...]
     cluster: Cluster
+    """The state that the metadata's snapshot has."""
     offset: int
+    """Of the snapshot's name."""
     epoch: int
+    """Of the snapshot's name."""
     timestamp_ms: int
     voters: tuple[Row, ...] | None
+    """Of a dynamic quorum; None for a static one."""
     held: Mapping[TopicPartition, Sequence[HeldReplica]]
+    """The replicas that are kept, by partition."""
     lost: tuple[str, ...]
+    """What could not be recovered, as texts for people."""
     findings: tuple[Finding, ...]
     origin: str
+    """Where the state is from."""
     data: Data
     is_applied: bool = False
     positions: tuple[LostPosition, ...] = ()
@@ -155,12 +161,12 @@ class Rebuild:
     _repr_html_ = short_html
 
     def records(self) -> list[Record]:
-        """The records of the snapshot. Raises :class:`UsageError` for what this metadata version cannot express."""
+        """Return the records of the snapshot. Raises :class:`UsageError` for what this version cannot express."""
         return list(cluster_records(self.cluster, self.level))
 
     def server_properties(self, node_id: int) -> dict[str, str]:
-        """Return what ``server.properties`` of a node has to say, by name; paths are absolute. Raises
-        :class:`UsageError` for no such node."""
+        """Return the settings that ``server.properties`` of a node needs, by name; paths are absolute. Raises
+        :class:`UsageError` for an unknown node."""
         node = next((each for each in self.nodes if each.node_id == node_id), None)
         if node is None:
             raise UsageError(f"the rebuilt cluster has no node {node_id}")

@@ -28,7 +28,7 @@ def load_tables(path: str) -> Cluster:
     """Reads tables as ``brokerless internals --json`` and ``brokerless cluster --json`` print them: one row a line,
     with its table's name as ``table``. Tables that are not of the cluster's metadata are passed over.
 
-    Raises :class:`UsageError` for a table that there is not and a row that no record can be written of, with the line,
+    Raises :class:`UsageError` for an unknown table, and a row that no record can be written of, with the line,
     and UnreadableError.
     """
     cluster = Cluster()

@@ -114,7 +114,7 @@ class RestoredPartition:
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """A restore into a running cluster: what it reads, what it says, and, once ``is_applied``, what it did."""
+    """A restore into a running cluster: its plan, and, once ``is_applied``, what it did."""
 
     target: str
     topics: tuple[TopicRestore, ...]

@@ -207,17 +207,16 @@ class SnapshotCut(LenientValue, frozen=True):
 
 
 class Snapshot(LenientValue, frozen=True):
-    """One run. Times in ms since the epoch; ``created`` is in the name. ``parent``: the snapshot before it, from which
-    it went on. ``is_selection``: only some topics or partitions were chosen. ``key_pairs``: those for
-    which what the run stored is encrypted. ``findings``: as commands print them with ``--json``. ``cut``: None of
-    disks whose brokers had stopped."""
+    """One run of a backup. Times are ms since the epoch."""
 
     snapshot: int
     id: SnapshotId
     name: str | None
     parent: SnapshotId | None
+    """The snapshot before it, from which it went on."""
     tool: str
     created: Int64
+    """When the snapshot was made; its name has this time."""
     ended: Int64
     cluster_id: str | None
     metadata: MetadataEnd | None
@@ -226,10 +225,14 @@ class Snapshot(LenientValue, frozen=True):
     missing: tuple[MissingPartition, ...]
     files: tuple[SnapshotFile, ...]
     findings: tuple[dict[str, Any], ...]
+    """As commands print them with ``--json``."""
     segments: SegmentsFile
     is_selection: bool = False
+    """Whether only some topics or partitions were chosen."""
     key_pairs: tuple[KeyName, ...] = ()
+    """The key pairs that read what the run encrypted."""
     cut: SnapshotCut | None = None
+    """Where the logs of running brokers were cut; None if the brokers had stopped."""
 
     @property
     def is_complete(self) -> bool:
@@ -238,7 +241,7 @@ class Snapshot(LenientValue, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes of all logs."""
+        """Bytes of all logs in the snapshot."""
         return sum(each.size_in_bytes for each in self.partitions)
 
     @property

@@ -25,14 +25,39 @@ def open_log(
     topic_id: str | None = None,
     at_ms: int | None = None,
 ) -> LogWriter:
-    """Opens a partition of a log directory for writing; after anything but a clean stop, it is recovered first.
+    """Open a partition of a log directory for writing; after anything but a clean stop, it is recovered first.
 
-    If there is no such partition, it is made, and begins at ``start_offset``; ``topic_id`` (as ``partition.metadata``
-    has it) is random by default. The log directory is locked, as by a running broker, until the log is closed. As when
-    a broker starts, producers are forgotten that were idle for a day ``at_ms`` (since the epoch; now by default).
+    The log directory is locked, as by a running broker, until the log is closed. Producers that were idle for a day are
+    forgotten, as at a broker's start.
 
-    Raises :class:`UsageError` if a broker runs there, or for an impossible name; UnreadableError for what Kafka would
-    refuse to load; UnwritableError where the disk fails, and for a partition or a file in it that is a symbolic link.
+    Parameters
+    ----------
+    directory
+        The log directory.
+    topic, partition
+        The partition. One that does not exist is made.
+    config
+        The topic's settings.
+    start_offset
+        Where the log of a new partition begins.
+    topic_id
+        Of a new partition, as ``partition.metadata`` has it; random by default.
+    at_ms
+        The time (ms since the epoch), now by default.
+
+    Returns
+    -------
+    LogWriter
+        The open log.
+
+    Raises
+    ------
+    UsageError
+        If a broker runs there, and for an invalid name.
+    UnreadableError
+        For a log that Kafka refuses to load.
+    UnwritableError
+        Where the disk fails, and for a symbolic link in place of the partition or of a file in it.
     """
     log_directory = Path(directory)
     path = log_directory / checked_name(topic, partition)

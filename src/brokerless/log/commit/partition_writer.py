@@ -93,11 +93,11 @@ class NewPartition:
 
 
 class PartitionWriter:
-    """A partition that is being written into a log directory. Leaving it as a context manager, or :meth:`abandon`,
-    takes away all that was written, unless :meth:`commit` or :meth:`finish` was called.
+    """Writes a new partition into a log directory: it becomes visible when it is complete, or never.
 
-    The log directory is locked meanwhile: no broker starts on it, but other outputs may be written into it. One that is
-    a URL is not: the partition is complete in a temporary directory (``TMPDIR``) before any of it is sent.
+    Use it in a with statement: at the end of the block, all that was written is removed, unless :meth:`commit` or
+    :meth:`finish` was called. Meanwhile the log directory is locked against brokers; several partitions may be written
+    into it. A partition for a URL is written into a temporary directory (``TMPDIR``), and sent when it is complete.
     """
 
     def __init__(
@@ -138,15 +138,15 @@ class PartitionWriter:
 
     @property
     def log_end_offset(self) -> int:
-        """The offset that the next record gets at least."""
+        """The offset after the last record: the next one gets it, or a larger one."""
         return self._writer.log_end_offset
 
     def append(self, buffer: NDArray[np.uint8], batches: Batches | None = None) -> Appended:
-        """Appends whole batches with their final offsets, as :meth:`LogWriter.append`. The more at once, the better."""
+        """Append whole batches with their final offsets, as :meth:`LogWriter.append`. The more at once, the faster."""
         return self._writer.append(buffer, batches)
 
     def roll(self, offset: int) -> None:
-        """Begins a new segment at ``offset``, which is the log's end at least, unless the last one begins there."""
+        """Begin a new segment at ``offset``, the log's end or later, unless the last one begins there."""
         self._writer.roll(offset)
 
     def set_limits(
@@ -157,12 +157,23 @@ class PartitionWriter:
         magic: int = layouts.MAGIC_V2,
         cleaned_until: int | None = None,
     ) -> None:
-        """Sets what batches do not say of a log that is written again: the first offset that a reader gets, the offset
-        that the next record gets at least, (unless there are none) the first offset of each leader epoch, and the
-        offset up to which it was compacted, if it was: that explains offsets that are missing.
+        """Set what the batches of a log that is written again do not say.
 
-        Where the last records are missing, a batch without any takes the last offset, as compaction leaves one: without
-        it, a consumer would never come to the end of the log. The formats before v2 (``magic``) have none.
+        If its last records are missing, an empty batch takes the last offset, as after a compaction: without it, a
+        consumer would never come to the end of the log. The formats before v2 have no empty batch.
+
+        Parameters
+        ----------
+        log_start_offset
+            The first offset that a reader gets.
+        log_end_offset
+            The offset after the last record.
+        epochs
+            The first offset of each leader epoch; if empty, the batches' own epochs stay.
+        magic
+            The message format.
+        cleaned_until
+            The offset up to which the log was compacted: that explains missing offsets. None for none.
         """
         if log_end_offset > self._writer.log_end_offset:
             if magic < layouts.MAGIC_V2 or log_start_offset >= log_end_offset:
@@ -179,30 +190,31 @@ class PartitionWriter:
         self._cleaned_until = None if cleaned_until is None else min(cleaned_until, self._writer.log_end_offset)
 
     def explain_gaps(self) -> None:
-        """Offsets that are still missing never were in the log: the cleaner's checkpoint covers them, as it does those
-        that compaction removed. Else a gap between two segments reads as a missing segment."""
+        """Record that missing offsets are none that were lost: the cleaner's checkpoint then covers all of the log.
+
+        Otherwise, a gap between two segments is reported as a missing segment."""
         self._cleaned_until = self._writer.log_end_offset
 
     def copy_file(self, entry: DirectoryEntry) -> None:
-        """Puts a small file of another partition beside the segments. Raises UnreadableError, UnwritableError."""
+        """Copy a small file of another partition to this one. Raises UnreadableError, UnwritableError."""
         with unwritable(self._path):
             write_file(self._path / entry.name, entry.location.read(_LARGEST_FILE))
 
     def copy_at_end(self, entry: DirectoryEntry) -> None:
-        """The same when all is written, in place of what the writer makes under that name."""
+        """Copy a small file at the end, in place of the one that the writer makes under its name."""
         self._at_end.append(entry)
 
     def keep_modified(self, base_offset: int, modified_ms: int | None) -> None:
-        """Segments from this offset on get a time of their last change (ms; None for when they are written), as
-        ``LogSegment.setLastModified`` (4.4.0) does it: retention and the tombstones of v0 and v1 go by it."""
+        """Set the modification time of the segments from ``base_offset`` on, in ms; None for when they are written.
+
+        Retention and the tombstones of v0 and v1 go by it (``LogSegment.setLastModified``, 4.4.0)."""
         self._modified[base_offset] = modified_ms
 
     def finish(self) -> StagedPartition:
-        """Syncs everything, lets go of the log directory, and hands over what was written: whoever has the result calls
-        :func:`brokerless.log.commit.commit.commit` or :func:`brokerless.log.commit.commit.discard` with it, in any
-        process.
+        """Sync everything and return the staged partition, to be committed later, in any process.
 
-        Raises UnwritableError; then it is still this object's.
+        :func:`brokerless.log.commit.commit.commit` or :func:`brokerless.log.commit.commit.discard` gets it in the end.
+        The log directory is not locked any longer. Raises UnwritableError; then :meth:`abandon` still removes it.
         """
         unfinished = self._finish()
         if self._to.is_remote:
@@ -217,10 +229,9 @@ class PartitionWriter:
         return unfinished
 
     def commit(self) -> None:
-        """Syncs everything and gives the partition its name: from then on it is as after a broker's clean stop, and one
-        that starts on the log directory has nothing to recover.
+        """Sync everything and give the partition its name. A broker that starts on it has nothing to recover.
 
-        Raises :class:`UsageError` if such a partition exists by then, and UnwritableError; then it is not there.
+        Raises :class:`UsageError` if the partition exists already, and UnwritableError; it is not there then.
         """
         if self._to.is_remote:
             unfinished = self.finish()
@@ -270,7 +281,7 @@ class PartitionWriter:
                     os.utime(self._path / names.segment_file(base_offset, kind), ns=times)
 
     def abandon(self) -> None:
-        """Takes away what was written; nothing happens after :meth:`commit` or :meth:`finish`."""
+        """Remove what was written. Nothing happens after :meth:`commit` or :meth:`finish`."""
         if self._is_ours:
             self._writer.abandon()
             shutil.rmtree(self._path, ignore_errors=True)

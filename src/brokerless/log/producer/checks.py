@@ -34,9 +34,9 @@ sequences and writes markers."""
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """A batch that was appended before: nothing is appended, and the producer gets these offsets again.
+    """A batch that was appended before: nothing is appended, and the producer gets the offsets that it got then.
 
-    ``timestamp``: ms, the largest of the batch.
+    ``timestamp`` is the batch's largest one, in ms.
     """
 
     row: int

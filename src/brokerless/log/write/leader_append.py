@@ -25,11 +25,28 @@ def append_as_leader(
     origin: Origin = "client",
     at_ms: int | None = None,
 ) -> AppendResult | Duplicate | Refusal:
-    """Appends one produce request's batches to a log, or says why a broker would not. ``at_ms``: the time of the append
-    (since the epoch), now by default.
+    """Append one produce request's batches to a log, or return why a broker would not.
 
-    A :class:`Duplicate` was appended before: nothing is written, and its offsets are those that it got then. Raises
-    :class:`RefusedError` where a follower would refuse as well (a batch larger than a segment), and UnwritableError.
+    Parameters
+    ----------
+    log
+        The partition's log, from :func:`open_log`.
+    buffer, config, partition_leader_epoch, origin
+        As for :func:`append`.
+    at_ms
+        The time of the append (ms since the epoch), now by default.
+
+    Returns
+    -------
+    AppendResult, Duplicate or Refusal
+        With a :class:`Duplicate`, the batch was appended before, and nothing is written.
+
+    Raises
+    ------
+    RefusedError
+        Where a follower would refuse as well: a batch larger than a segment.
+    UnwritableError
+        Where the disk fails.
     """
     at_ms = clock.now() if at_ms is None else at_ms
     appended = append(buffer, config, log.log_end_offset, partition_leader_epoch, at_ms, origin)

@@ -77,10 +77,10 @@ class LogContents:
 
 
 class LogWriter:
-    """A partition's log, open for writing; made by :func:`brokerless.log.commit.log_opener.open_log`. For one thread.
+    """A partition's log, open for writing by one thread; :func:`open_log` makes it.
 
-    All methods raise :class:`UnwritableError` where the disk fails, and from then on: what is flushed is safe, and the
-    next opening recovers the rest.
+    If the disk fails, the method raises :class:`UnwritableError`, and so do all later calls. What was flushed is safe;
+    the next opening recovers the rest.
     """
 
     def __init__(
@@ -115,22 +115,22 @@ class LogWriter:
 
     @property
     def log_start_offset(self) -> int:
-        """The first offset that a reader gets; batches before it may be in the first segment still."""
+        """The first offset that a reader gets. The first segment may still have batches before it."""
         return self._log_start_offset
 
     @property
     def log_end_offset(self) -> int:
-        """The offset that the next record gets at least."""
+        """The offset after the last record: the next one gets it, or a larger one."""
         return self._log_end_offset
 
     @property
     def recovery_point(self) -> int:
-        """Everything before this offset is synced."""
+        """The offset up to which everything is synced."""
         return self._recovery_point
 
     @property
     def last_stable_offset(self) -> int:
-        """Where read_committed ends: at the first open transaction, or the log's end."""
+        """The offset at which read_committed ends: that of the first open transaction, or the log's end."""
         unstable = self._producers.state.first_unstable_offset
         return self._log_end_offset if unstable is None else max(unstable, self._log_start_offset)
 
@@ -148,13 +148,29 @@ class LogWriter:
         return self._producers.state
 
     def append(self, buffer: NDArray[np.uint8], batches: Batches | None = None) -> Appended:
-        """Appends whole batches of any format, with their final offsets and leader epochs, to as many segments as they
-        need (``UnifiedLog.appendAsFollower``, as if each batch came by itself).
+        """Append whole batches with their final offsets and leader epochs, as a follower does.
 
-        Raises :class:`RefusedError`, and appends nothing, if a batch is not whole or its checksum is wrong, offsets do
-        not grow, a batch does not fit what its producer wrote before, or is larger than a segment may be: where a log
-        is written as a whole (``is_bulk``), that one is alone in its segment. ``batches``: what
-        :func:`~brokerless.log.write.follower_append.whole_batches` gives for the buffer, if that was called already.
+        They may have any format, and go into as many segments as they need. It is ``UnifiedLog.appendAsFollower``, as
+        if each batch came by itself.
+
+        Parameters
+        ----------
+        buffer
+            uint8: the batches, one after the other.
+        batches
+            Their headers (:func:`~brokerless.log.write.follower_append.whole_batches`), if they were read already.
+
+        Returns
+        -------
+        Appended
+            The offsets, the number of batches, and their bytes.
+
+        Raises
+        ------
+        RefusedError
+            For a batch that is cut off, has a wrong checksum, does not come after the log's end, does not continue its
+            producer's sequence, or is larger than a segment (unless the log is written as a whole). Nothing is
+            appended then.
         """
         batches = whole_batches(buffer) if batches is None else batches
         if not len(batches):
@@ -181,20 +197,20 @@ class LogWriter:
         return Appended(int(batches.entry_offset[0]), int(batches.last_offset[-1]), len(batches), len(buffer))
 
     def roll(self, offset: int = 0) -> None:
-        """Begins a new segment, unless there is nothing in the active one. The log goes on at ``offset`` at least."""
+        """Begin a new segment, unless the active one is empty. The next record gets ``offset`` or a larger one."""
         if self._active.size or offset > self._log_end_offset:
             with self._writing():
                 self._roll(offset)
                 self._log_end_offset = self._segments[-1]
 
     def flush(self) -> None:
-        """Syncs everything that was appended: of each segment the log, then its indexes; then the recovery point."""
+        """Sync everything that was appended: each segment's log and indexes, at last the recovery point."""
         with self._writing():
             self._flush()
             self._checkpoint()
 
     def truncate_to(self, offset: int) -> bool:
-        """Cuts off all batches that reach ``offset`` or beyond, so that the log ends there; False if it ended before.
+        """Remove all batches with offsets from ``offset`` on. Return whether the log reached so far.
 
         Raises :class:`UsageError` for a negative offset.
         """
@@ -224,7 +240,7 @@ class LogWriter:
             return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Deletes everything; the log goes on at ``offset``, empty. Raises :class:`UsageError` for a negative one."""
+        """Delete everything, so that the log begins at ``offset``. Raises :class:`UsageError` for a negative one."""
         offset = operator.index(offset)
         if offset < 0:
             raise UsageError(f"truncate_fully_and_start_at: {offset} is not an offset")
@@ -232,7 +248,7 @@ class LogWriter:
             self._truncate_fully(offset)
 
     def delete_records_before(self, offset: int) -> int:
-        """Raises the log start offset to ``offset``, and deletes the segments that are wholly before it; returns how
+        """Set the log start offset to ``offset``, if it was lower, delete the segments before it, and return how
         many. Raises :class:`UsageError` for an offset past the log's end."""
         offset = operator.index(offset)
         if offset > self._log_end_offset:
@@ -244,15 +260,15 @@ class LogWriter:
             return self._delete_oldest(before_start(self._describe(), self._log_start_offset))
 
     def apply_retention(self, now_ms: int) -> int:
-        """Deletes the segments that the topic's retention lets go at ``now_ms`` (since the epoch); returns how many.
+        """Delete the segments that retention deletes at ``now_ms`` (since the epoch), and return how many.
 
-        Raises the log start offset to what is left.
+        The log start offset becomes that of the first segment that is left.
         """
         with self._writing():
             return self._delete_oldest(expired(self._describe(), self._log_start_offset, self._config, now_ms))
 
     def close(self) -> None:
-        """Leaves the directory as a broker's clean stop does: everything synced, a producer snapshot at the end."""
+        """Close the log as a broker's clean stop does: everything is synced, with a producer snapshot at the end."""
         if self._closed:
             return
         try:
@@ -269,7 +285,7 @@ class LogWriter:
             self._release(not self._failed)
 
     def abandon(self) -> None:
-        """Closes the files as they are, as if the process had been killed."""
+        """Close the files as they are, as if the process had been killed."""
         if not self._closed:
             self._failed = True
             self.close()

@@ -82,8 +82,7 @@ class RestoredDisk:
 
 @dataclass(frozen=True, slots=True)
 class DiskRestore:
-    """A restore into log directories: what it reads, where that goes, what is to be known, and, once ``is_applied``,
-    what it did."""
+    """A restore into log directories: its plan, and, once ``is_applied``, what it did."""
 
     topics: tuple[TopicRestore, ...]
     placements: tuple[PartitionTarget, ...]

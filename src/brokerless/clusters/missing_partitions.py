@@ -1,4 +1,4 @@
-"""Says of a partition that it is not here: by whom it is known, and what becomes of it."""
+"""Findings about partitions that these disks have no replica of, but something else knows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a filter leaves to read: partitions, and ranges of offsets and timestamps in which it may hold.
+"""Pushes filters down: finds the partitions, and the ranges of offsets and timestamps, in which a filter may hold.
 
 A filter is an Arrow expression, whose parts Arrow's Python interface does not show. So it is not taken apart: Arrow
 itself says whether it can hold where something is known of the rows (``offset`` is from 0 to 999, ``topic`` is

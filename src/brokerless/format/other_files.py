@@ -1,4 +1,4 @@
-"""Names what a file is that is no log, by its first bytes, and how to get at a log in it."""
+"""Recognizes files that are no logs by their first bytes, and says how to get at a log in one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""In which partition of Kafka's own topics a coordinator looks for a group, a transactional id or a share group.
+"""Which records of a group, a transactional id or a share group count: those in the partition where its coordinator
+looks for them.
 
-It loads the partitions that it leads, and asks the one that the name's hash selects. After the number of partitions was
-raised, names are looked for elsewhere than before: what was written until then stays, and no broker reads it
+A coordinator loads the partitions that it leads, and asks the one that the hash of a name selects. After the number of
+partitions was raised, names are looked for elsewhere than before: what was written until then stays, and no broker reads it
 (KAFKA-7771, KAFKA-14418). A broker takes the number from the metadata when it starts, and stays with it. The classic
 group coordinator of 3.9 is another matter: it finds groups of all partitions that it loads, and of two copies the one
 that it loaded first, which is chance. Sources: ``GroupCoordinatorService.partitionFor``,

@@ -1,4 +1,4 @@
-"""Chooses what a run with a budget does of a large disk, what was done longest ago first, so that runs take turns.
+"""Chooses what a run with a budget does of a large disk: what was done longest ago, so that runs take turns.
 
 What was done when is in a ledger (:mod:`brokerless.jobs.ledger`), a directory that the user names.
 """

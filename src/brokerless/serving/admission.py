@@ -1,4 +1,4 @@
-"""Which clients are connected, and which give way to others where there are as many as may be.
+"""Limits how many clients are connected: at the limit, some give way to others.
 
 Those that have not logged in yet, or where nobody has to, have not sent a request, are strangers: an eighth of the
 places is theirs at least, so that a client always finds one, and the oldest of them gives way to the next. The others

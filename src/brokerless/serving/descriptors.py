@@ -1,4 +1,4 @@
-"""How many clients a process may have: each needs a descriptor, and another one while a file is sent to it.
+"""Finds how many clients the process may have: each needs a descriptor, and another one while a file is sent to it.
 
 Some are kept for the files that are read meanwhile, so that clients never take those.
 """

@@ -1,4 +1,4 @@
-"""Listens, and takes one client after the other, no more than have a place: none takes a descriptor that files need."""
+"""Accepts clients, no more than the limits allow, so that files that are read always get a descriptor."""
 
 from __future__ import annotations
 

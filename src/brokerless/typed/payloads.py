@@ -1,4 +1,4 @@
-"""What decodes payloads of one schema or format: by rows into Python's values, where no kernel does it."""
+"""Decoders of payloads of one schema or format: row by row into Python's values, where no kernel does it."""
 
 from __future__ import annotations
 

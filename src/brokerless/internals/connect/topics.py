@@ -1,4 +1,4 @@
-"""Which topics are MirrorMaker's and Kafka Connect's own, by their names.
+"""Recognizes the topics of MirrorMaker and of Kafka Connect by their names.
 
 Sources: ``DefaultReplicationPolicy`` (``mm2-offset-syncs.ALIAS.internal``, ``ALIAS.checkpoints.internal``; the
 separator can be set), ``MirrorMakerConfig`` (``mm2-offsets.ALIAS.internal`` and the like). Names of Connect's topics

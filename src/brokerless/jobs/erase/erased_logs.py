@@ -1,4 +1,4 @@
-"""Erases in log directories as a whole: the partitions, the manifest, places with copies, and replicas beside another.
+"""Erases whole log directories: their partitions, the manifest, places with copies, and the comparison of replicas.
 
 This is all that ``brokerless erase`` does, so that Python does the same.
 """

@@ -1,4 +1,4 @@
-"""Writes the manifest of a run of ``erase``, and goes on with that of one that was stopped."""
+"""Writes the manifest of an erasure, and continues that of a run that was stopped."""
 
 from __future__ import annotations
 

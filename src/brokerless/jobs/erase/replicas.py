@@ -1,4 +1,4 @@
-"""Whether the replicas of a partition, erased in parallel, are the same again; and if not, where they differ."""
+"""Compares the replicas of a partition that were erased in parallel: they have to be the same again."""
 
 from __future__ import annotations
 

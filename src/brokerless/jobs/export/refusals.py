@@ -1,4 +1,4 @@
-"""Topics that cannot go where they should: each is a finding with a remedy, and all others go on."""
+"""Findings about topics that cannot be exported, each with a remedy; all other topics are exported."""
 
 from __future__ import annotations
 

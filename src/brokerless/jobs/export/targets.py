@@ -1,4 +1,4 @@
-"""What the files of export tasks become: files that readers of Parquet see, or commits of a table."""
+"""Publishes the files of export tasks: as files that readers of Parquet see, or by a commit of a table."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Forgets snapshots: their files go to ``forgotten/``, from where :mod:`prune` removes them later with the objects that
-they name, so that a run or a reader that began before is not disturbed."""
+"""Forgets snapshots: moves their files to ``forgotten/``, from where ``prune`` removes them later, with the objects
+that they name. A run or a reader that began before is not disturbed."""
 
 from __future__ import annotations
 

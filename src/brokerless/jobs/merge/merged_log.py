@@ -1,4 +1,4 @@
-"""Reads the replicas of a partition, and decides what is the log that they are of."""
+"""Reads the replicas of a partition, and decides which log they make together."""
 
 from __future__ import annotations
 

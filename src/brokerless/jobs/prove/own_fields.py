@@ -1,5 +1,5 @@
-"""Says what bytes are in a file that Kafka writes beside logs: numbers, names of topics, IDs. Bytes of a field that is
-read by its file's format may be those of an erased value by chance; bytes that are in none are not."""
+"""Finds the field of a file beside logs that some bytes are in: a number, the name of a topic, an ID. Bytes of a field
+that is read by its file's format may be those of an erased value by chance; bytes that are in none are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compares what a proof is about with all that the source holds: what is left out must have no selected record."""
+"""Compares the scope of a proof with the whole source: partitions outside of it must have no selected record."""
 
 from __future__ import annotations
 

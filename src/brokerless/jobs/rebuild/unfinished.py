@@ -1,4 +1,4 @@
-"""New directories that a run gave their names before it was killed, or that an undone run made: found and removed.
+"""Finds and removes the new directories of a rebuild that was killed, or undone.
 
 A directory counts as such by its name and its inode number, which a renaming keeps: what has taken its place since is
 not removed, and neither is one in which a broker has run.

@@ -1,4 +1,4 @@
-"""Verifies some bytes of logs in each run, what was verified longest ago first, so that runs take turns over a disk."""
+"""Verifies as many bytes as a run's budget allows: what was verified longest ago, so that runs take turns."""
 
 from __future__ import annotations
 

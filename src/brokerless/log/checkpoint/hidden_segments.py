@@ -1,4 +1,4 @@
-"""Which segments of a log directory are not to be read yet, as a commit is not finished."""
+"""Finds the segments of a log directory that readers skip, as their commit is not finished."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds what a start deletes although no file that stays has it.
+"""Finds the offsets that a start deletes although no file that stays has them.
 
 A start deletes files by names and by where ``.swap`` files end, not by what is in them. So it may delete the only file
 that has some offsets: segments between two ``.swap`` files, or after the end of one that was cut off.

@@ -1,4 +1,4 @@
-"""What is said of batches at offsets that others have, or that cannot be there: no checksum covers offsets."""
+"""Findings about batches whose offsets others have, or that cannot be there: no checksum covers offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which offsets the records of batches have, and which of these come again in a file."""
+"""Finds the offsets of the records in batches, and those that come again in a file."""
 
 from __future__ import annotations
 

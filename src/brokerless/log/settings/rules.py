@@ -1,4 +1,4 @@
-"""Tells versions of Kafka apart that start on a log directory in different ways: one table, by the first that does it.
+"""A table of how versions of Kafka differ in what they do at a start, each by the first version that does it.
 
 Of 480 states of partitions and 50 of directories, brokers of 3.9.1, 4.0.2, 4.1.2, 4.2.2, 4.3.1 and 4.4.0 differed in
 these rules only (``tests/states``), but for values of settings (``definitions``) and levels of the cluster's features

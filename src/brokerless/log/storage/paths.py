@@ -1,4 +1,4 @@
-"""Paths and URLs: opens, lists and joins them, locally or through fsspec.
+"""Paths and URLs as text: joined, split, compared and named, with their credentials hidden.
 
 A path is a ``str`` everywhere: a local path (also as ``file:///...``), or anything that fsspec knows (``s3://...``,
 ``memory://...``, ``zip://member::s3://...``). fsspec is imported only when a path needs it. ``storage_options`` are

@@ -1,4 +1,4 @@
-"""What a user may know of an answer, where the dead cluster's ACLs are applied; the rest is refused as a broker does.
+"""Applies the dead cluster's ACLs to answers: what a user may not know is left out, or refused as a broker does.
 
 Each kind of request has its rule (``KafkaApis`` and its handlers, 4.4.0): lists are answered in part, what would say
 everything says what is allowed, and descriptions of the cluster need an ACL of the cluster. Requests without a rule are

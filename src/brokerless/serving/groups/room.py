@@ -1,4 +1,5 @@
-"""Memory for what clients say of groups: names, subscriptions and assignments of members, and text beside offsets.
+"""Bounds the memory for what clients say of groups: names, subscriptions and assignments of members, and text beside
+offsets.
 
 A broker bounds each record of it by ``max.message.bytes`` of ``__consumer_offsets``, and all of them by its disk.
 """

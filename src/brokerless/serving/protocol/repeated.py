@@ -1,4 +1,4 @@
-"""Leaves of equal elements of a request the last one, so that no request costs more than what is different in it.
+"""Drops repeated elements of a request but the last, so that it costs no more than its different ones.
 
 Two elements are equal where they name the same partition (then the last one counts, in the place of the first, as in
 the map that a broker makes of a Fetch request), or have the same fields. A broker does so in Fetch, Metadata,

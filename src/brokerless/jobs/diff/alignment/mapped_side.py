@@ -1,4 +1,4 @@
-"""Reads a side by the offset map of a restore: with the offsets that its records had where they come from.
+"""Reads the target of a restore by its offset map: records get the offsets that they had in the source.
 
 Records that the map does not have are on that side only.
 """

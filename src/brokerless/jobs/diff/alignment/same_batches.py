@@ -1,5 +1,4 @@
-"""Finds batches that are the same on both sides by their headers and bytes, without decoding them, and says how those
-differ whose records are the same."""
+"""Finds batches that are the same on both sides without decoding them, and how batches of the same records differ."""
 
 from __future__ import annotations
 

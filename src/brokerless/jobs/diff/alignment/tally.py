@@ -1,5 +1,5 @@
-"""Counts records by cause, keeps the first differences as runs of adjacent offsets, and tells records that are in
-another order from those that are missing, extra or changed."""
+"""Counts records by cause, keeps the first differences as runs of adjacent offsets, and recognizes records that are
+only in another order."""
 
 from __future__ import annotations
 

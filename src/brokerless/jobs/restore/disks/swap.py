@@ -1,4 +1,5 @@
-"""Which names staged partitions get in their log directories, and what becomes of those that have them."""
+"""Plans the renamings that give staged partitions their names in log directories, and move those with these names
+aside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which log directories of stopped brokers get which partition, by their cluster's metadata.
+"""Finds the log directories of stopped brokers that get each partition, by their cluster's metadata.
 
 A broker serves a partition only where the metadata assigns it, with the ID that the metadata knows (KIP-516), and in
 the log directory that the metadata says (KIP-858). All replicas have to be written: one that is not, and leads at the

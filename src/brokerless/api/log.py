@@ -79,7 +79,7 @@ def open(request: OpenRequest) -> Log:
 
 @dataclass(frozen=True, repr=False)
 class Log(LogTables):
-    """What is in a path, or what it was narrowed to: a topic by :meth:`topic`, a partition by :meth:`partition`."""
+    """The partitions at a path (:func:`open`), of one topic (:meth:`topic`), or a single one (:meth:`partition`)."""
 
     def _with(self, others: Sequence[OpenedLog] | OpenedLog) -> list[Source]:
         from brokerless.jobs.rewrite.plan import Source
@@ -126,12 +126,12 @@ class Log(LogTables):
 
     @cached_property
     def partitions(self) -> list[Log]:
-        """Each of its partitions, by topic and number."""
+        """A log for each partition, in the order of topics and numbers."""
         return ShownList(map(self._only_of, self.paths))
 
     @property
     def topics(self) -> list[Log]:
-        """A log for each of its topics, in the order of their names."""
+        """A log for each topic, in the order of their names."""
         return ShownList(map(self.topic, self._topic_names))
 
     @takes(TopicRequest)
@@ -177,7 +177,7 @@ class Log(LogTables):
 
     @cached_property
     def plot(self) -> Plots:
-        """Charts for notebooks: ``log.plot.timeline()``, ``.sizes()``, ``.throughput()`` and more; of headers alone."""
+        """Charts for notebooks, from batch headers: ``log.plot.timeline()``, ``.sizes()``, ``.throughput()``, ..."""
         from brokerless.jobs.report.plots import Plots
 
         return Plots(self.paths)

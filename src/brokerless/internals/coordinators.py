@@ -2,10 +2,10 @@
 looks for them.
 
 A coordinator loads the partitions that it leads, and asks the one that the hash of a name selects. After the number of
-partitions was raised, names are looked for elsewhere than before: what was written until then stays, and no broker reads it
-(KAFKA-7771, KAFKA-14418). A broker takes the number from the metadata when it starts, and stays with it. The classic
-group coordinator of 3.9 is another matter: it finds groups of all partitions that it loads, and of two copies the one
-that it loaded first, which is chance. Sources: ``GroupCoordinatorService.partitionFor``,
+partitions was raised, names are looked for elsewhere than before: what was written until then stays, and no broker
+reads it (KAFKA-7771, KAFKA-14418). A broker takes the number from the metadata when it starts, and stays with it. The
+classic group coordinator of 3.9 is another matter: it finds groups of all partitions that it loads, and of two copies
+the one that it loaded first, which is chance. Sources: ``GroupCoordinatorService.partitionFor``,
 ``TransactionStateManager.partitionFor``, ``ShareCoordinatorService.partitionFor``,
 ``SharePartitionKey.asCoordinatorKey`` (4.4.0). It was tried with brokers (``tests/kafka/test_coordinators.py``).
 """

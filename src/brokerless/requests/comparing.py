@@ -134,7 +134,9 @@ class ProveRequest:
     public_key: str | os.PathLike[str] | None = given(
         PATH, "the public key (PEM) by which the manifest has to be signed", default=None
     )
-    selection: Any = given(SELECTION, "what was erased, as one value", flag=None, default=None)
+    selection: Any = given(
+        SELECTION, "what was erased, as one value; not with keys, where or header", flag=None, default=None
+    )
     keys: Iterable[bytes | str] | None = given(
         KEYS, "the keys that were erased: no record may have one, and they are searched for", flag=None, default=None
     )
@@ -142,8 +144,8 @@ class ProveRequest:
     header: tuple[str, bytes | str] | None = given(HEADER, "the header of the erasure", flag=None, default=None)
     only: Sequence[str] = given(
         NAME_LIST,
-        "a topic or partition (orders, orders-0) of the source that the proof is about; without it, a selected record "
-        "in any other partition of the source is an error; can be repeated",
+        "a topic or partition (orders, orders-0) to which the proof is limited. By default, all of the source is "
+        "checked, and a selected record outside of the manifest's partitions is an error; can be repeated",
         is_repeated=True,
         default=(),
     )

@@ -62,7 +62,7 @@ class BatchSettings:
     message_timestamp_type: str = TIMESTAMP_TYPES[layouts.CREATE_TIME]
 
     def encoder(self) -> Encoder:
-        """Return what writes batches by these settings. Raises :class:`UsageError` for an invalid one."""
+        """Return an encoder with these settings. Raises :class:`UsageError` for an invalid one."""
         types = [name for number, name in TIMESTAMP_TYPES.items() if number >= 0]
         if self.message_timestamp_type not in types:
             raise UsageError(

@@ -18,19 +18,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Diff:
-    """What :func:`brokerless.diff` returns: the partitions of both sides, by topic and number; groups with their
-    positions, by name; and of settings, topics, ACLs, users and quotas what differs (``state``)."""
+    """What :func:`brokerless.diff` returns."""
 
     partitions: Sequence[PartitionDiff]
+    """The compared partitions, by topic and number."""
     groups: Sequence[GroupDiff] = ()
+    """The compared groups with their positions, by name."""
     state: Sequence[StateDifference] = ()
+    """The differences in settings, topics, ACLs, users and quotas."""
 
     __repr__ = short_repr
     _repr_html_ = short_html
 
     @property
     def is_same(self) -> bool:
-        """Whether both logs are the same, by what is allowed."""
+        """Whether both logs are the same, apart from the allowed causes."""
         return all(each.is_same for each in (*self.partitions, *self.groups)) and not self.state
 
     def differences(self) -> pa.Table:
@@ -39,8 +41,8 @@ class Diff:
         Returns
         -------
         pyarrow.Table
-            ``topic``, ``partition``, ``what``, ``cause``, ``firstOffset``, ``lastOffset``, ``records``; of the first
-            record of either side ``leftTimestamp``, ``rightTimestamp``, and ``key``, null unless keys are shown.
+            ``topic``, ``partition``, ``what``, ``cause``, ``firstOffset``, ``lastOffset`` and ``records``. Of the first
+            record, it has ``leftTimestamp`` and ``rightTimestamp``, and, with ``show_keys``, the ``key``.
         """
         import pyarrow as pa
 

@@ -21,8 +21,8 @@ class Plots:
     """Charts of some partitions, as `Vega-Altair <https://altair-viz.github.io>`_ charts: a notebook shows them, and
     ``save("chart.svg")`` writes them to a file.
 
-    All are drawn from batch headers, which the first of them reads; damage is passed over. Raises :class:`UsageError`
-    where the extra ``brokerless[report]`` is not installed.
+    They are made from batch headers, which the first chart reads. Damaged places are skipped. Raises
+    :class:`UsageError` if the extra ``brokerless[report]`` is not installed.
     """
 
     partitions: Sequence[PartitionPath]
@@ -49,7 +49,7 @@ class Plots:
         return charts.throughput(self.figures)
 
     def batch_sizes(self) -> altair.Chart:
-        """Return how many batches are how large."""
+        """Number of batches by size."""
         return charts.batch_sizes(self.figures)
 
     def compression(self) -> altair.Chart:

@@ -40,7 +40,7 @@ class UnreadableError(BrokerlessError):
         return name_options(f"{self.path}: {self.reason}" if self.path else self.reason)
 
     def reason_for(self, path: str) -> str:
-        """Return why ``path`` cannot be read: the reason, with the path of this error if it is another one."""
+        """Return why ``path`` cannot be read: the reason, after the path of this error if that is another one."""
         return self.reason if self.path == path else str(self)
 
     def finding(self, path: str, offset: int | None = None) -> Finding:

@@ -46,11 +46,11 @@ TOPICS = Option(NAMES, "only topics with these names or patterns, such as click*
 ON_DAMAGE = Option(
     FUNCTION, "called with each Finding, and reading goes on; without it, the first error is raised", flag=None
 )
-CONTROL = Option(FLAG, "also control records; not with read_committed")
+CONTROL = Option(FLAG, "also read control records; not with read_committed")
 PRUNE = Option(
     FLAG,
     "skip batches by the timestamps in headers and time indexes, as Kafka does. Where one of these is too small "
-    "(finding timestamp-above-header), only False finds all records of a range of times",
+    "(kind timestamp-above-header), only False yields all records of a range of times",
     flag=None,
 )
 
@@ -238,5 +238,5 @@ class TopicRequest:
 
 @request
 class PartitionRequest:
-    topic: str = given(TEXT, "its topic's name", flag=None, kw_only=False)
-    partition: int = given(COUNT, "its number", flag=None, kw_only=False)
+    topic: str = given(TEXT, "the name of its topic", flag=None, kw_only=False)
+    partition: int = given(COUNT, "the partition's number", flag=None, kw_only=False)

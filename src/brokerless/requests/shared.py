@@ -18,7 +18,9 @@ KEY_PAIR = Option(
     flag="--key-pair",
     is_repeated=True,
 )
-DONE = Option(types.FUNCTION, "called with the bytes that were read or written since the last call", flag=None)
+DONE = Option(
+    types.FUNCTION, "called with the number of bytes that were read or written since the last call", flag=None
+)
 ON_FINDING = Option(types.FUNCTION, "called with each Finding", flag=None)
 TO = Option(types.URL, "directory or URL to write to; created if it does not exist")
 TO_OR_CATALOG = Option(types.URL_OR_NONE, f"{TO.sentence}; by default where the catalogue has its tables")

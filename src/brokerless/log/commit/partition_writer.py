@@ -190,7 +190,7 @@ class PartitionWriter:
         self._cleaned_until = None if cleaned_until is None else min(cleaned_until, self._writer.log_end_offset)
 
     def explain_gaps(self) -> None:
-        """Record that missing offsets are none that were lost: the cleaner's checkpoint then covers all of the log.
+        """Record that no offset is lost: the cleaner's checkpoint then covers all that are missing.
 
         Otherwise, a gap between two segments is reported as a missing segment."""
         self._cleaned_until = self._writer.log_end_offset

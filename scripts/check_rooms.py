@@ -71,6 +71,7 @@ OPENERS = {
     "table_formats.export_directory": "locks a directory",
     "table_formats.iceberg.files": "writes files for pyiceberg",
     "jobs.restore.live.offset_map": "locks its directory",
+    "jobs.diff.alignment.keys": "its own files in a temporary directory",
     "jobs.report.page": "reads files of the package",
     "typed.protobuf.files": "reads what protoc wrote into its own directory",
     "views.explain.page": "reads files of the package",

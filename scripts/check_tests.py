@@ -116,6 +116,7 @@ TESTED_IN = {
     "cli/commands/prune": "cli/commands/test_backup.py",
     "jobs/forget": "jobs/forget/test_job.py",
     "jobs/diff/live": "kafka/test_compared_live.py",
+    "jobs/diff/alignment/keys": "jobs/diff/test_topics.py",
     "jobs/backup/cut": "jobs/backup/test_running.py",
     "jobs/backup/tails": "jobs/backup/test_running.py",
     "jobs/backup/closing": "jobs/backup/test_running.py",

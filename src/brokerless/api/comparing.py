@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -15,18 +15,16 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.names import is_internal
 from brokerless.log.storage.location import Location
-from brokerless.progress import Done, Report, ignore
+from brokerless.progress import Report, ignore
 from brokerless.requests.comparing import DiffRequest, ReplicasRequest
 from brokerless.requests.option_types import OpenedLog
 from brokerless.requests.options import asks
 from brokerless.text import ShownList
 
 if TYPE_CHECKING:
-    from brokerless.jobs.diff.job import DiffSettings
-    from brokerless.jobs.diff.pairs import Pair, Side
+    from brokerless.jobs.diff.pairs import Side
     from brokerless.jobs.diff.partition_diff import PartitionDiff
     from brokerless.jobs.diff.results import Diff
-    from brokerless.jobs.run.types import Spark
 
 Compared = str | os.PathLike[str] | OpenedLog | Iterable[str | os.PathLike[str] | OpenedLog]
 """One side of a comparison: a path, what :func:`brokerless.open` returned, or several of one cluster's disks."""
@@ -63,9 +61,11 @@ def diff(request: DiffRequest) -> Diff:
     from brokerless.jobs.diff.beside.groups import GroupSettings
     from brokerless.jobs.diff.beside.parts import RECORDS, compare_beside_records, requested
     from brokerless.jobs.diff.job import DiffSettings
+    from brokerless.jobs.diff.job import diff as diff_pairs
     from brokerless.jobs.diff.mirrors import load_offset_syncs, pair_by_syncs
     from brokerless.jobs.diff.pairs import load_offset_runs, pair, pair_by_map
     from brokerless.jobs.diff.results import Diff
+    from brokerless.jobs.diff.topics import by_key, diff_topics, pair_topics
 
     if request.offset_map is not None and request.offset_syncs is not None:
         raise UsageError("give offset_map or offset_syncs, not both")
@@ -86,15 +86,20 @@ def diff(request: DiffRequest) -> Diff:
     sides = [replace(each, partitions=[one for one in each.partitions if one.path in named]) for each in sides]
     report = request.on_damage or ignore
     runs = None if request.offset_map is None else load_offset_runs(os.fspath(request.offset_map))
-    if request.offset_syncs is not None:
-        only = only or (RECORDS,)
+    only = only or ((RECORDS,) if request.offset_syncs is not None or by_key(request) else ())
+    running: Any = {"spark": request.spark, "done": request.done, "processes": 1}
+    has_records = RECORDS in requested(only)
+    if by_key(request):
+        results = diff_topics(pair_topics(*sides) if has_records else (), settings, **running)
+    elif request.offset_syncs is not None:
         mirrored = [one for one in everything[1].partitions if not is_internal(one.topic) or one.path in named]
         syncs = load_offset_syncs(os.fspath(request.offset_syncs), report, settings.max_batch_bytes)
         pairs = pair_by_syncs(sides[0], replace(sides[1], partitions=mirrored), syncs)
+        results = diff_pairs(pairs if has_records else (), settings, **running)
     else:
         pairs = pair(*sides) if runs is None else pair_by_map(sides[0], sides[1], runs)
-    pairs = pairs if RECORDS in requested(only) else []
-    found = _compare(pairs, settings, request.spark, done=request.done, report=report)
+        results = diff_pairs(pairs if has_records else (), settings, **running)
+    found = _compared(results, report)
     chosen = None if topics is None else {each.topic or "" for side in sides for each in side.partitions}
     of_groups = GroupSettings(settings.allowed, chosen, settings.max_batch_bytes, runs)
     beside = compare_beside_records((sides[0], sides[1]), only, of_groups, report)
@@ -130,6 +135,7 @@ def diff_replicas(request: ReplicasRequest) -> Diff:
     (True, [120, 120])
     """
     from brokerless.jobs.diff.job import DiffSettings
+    from brokerless.jobs.diff.job import diff as diff_pairs
     from brokerless.jobs.diff.replicas import begin_scrub
     from brokerless.jobs.diff.results import Diff
 
@@ -138,18 +144,15 @@ def diff_replicas(request: ReplicasRequest) -> Diff:
     path = None if request.state is None else os.fspath(request.state)
     scrub = begin_scrub(selected, request.budget, path)
     settings = DiffSettings.of(request)
-    found = _compare(scrub.pairs, settings, request.spark, done=request.done, report=request.on_damage or ignore)
+    results = diff_pairs(scrub.pairs, settings, spark=request.spark, done=request.done, processes=1)
+    found = _compared(results, request.on_damage or ignore)
     scrub.add(found)
     return Diff(ShownList(found))
 
 
-def _compare(
-    pairs: Sequence[Pair], settings: DiffSettings, spark: Spark, *, done: Done, report: Report
-) -> list[PartitionDiff]:
-    from brokerless.jobs.diff.job import diff as compare
-
+def _compared(results: Iterable[PartitionDiff | UnreadableError], report: Report) -> list[PartitionDiff]:
     found: list[PartitionDiff] = []
-    for each in compare(pairs, settings, spark=spark, done=done, processes=1):
+    for each in results:
         if isinstance(each, UnreadableError):
             raise each
         found.append(each)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from brokerless.log.storage.location import StorageOptions
 from brokerless.progress import Done, Report, ignore
@@ -27,6 +27,7 @@ from brokerless.requests.option_types import (
     URL,
     OpenedLog,
     Spark,
+    one_of,
 )
 from brokerless.requests.options import Option, given, request
 
@@ -64,6 +65,12 @@ class DiffRequest:
         "compare only these, as groups,acls: records, groups, settings, topics, acls, users, quotas (default: all that "
         "both sides have)",
         default=(),
+    )
+    align: Literal["offset", "key"] = given(
+        one_of("offset", "key"),
+        "how records are paired: by their offsets in partitions of one number, or by their keys, times and contents "
+        "within a topic, where its partitions or offsets are others",
+        default="offset",
     )
     config: Mapping[str, str] | str | os.PathLike[str] | None = given(
         CLIENT_CONFIG,

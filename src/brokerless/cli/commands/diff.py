@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.diff.pairs import Pair, Side
     from brokerless.jobs.diff.partition_diff import PartitionDiff
     from brokerless.jobs.diff.results import Diff
+    from brokerless.jobs.diff.topics import TopicPair
 
 DESCRIPTION = """\
 Whether two logs have the same records, and where not, why.
@@ -63,6 +64,10 @@ ones, and what one side deleted at its start, are allowed. Groups are not compar
 With --replicas, the replicas on the disks of one cluster are compared with each other: the one with the greatest leader
 epoch, and of these the longest, with each of the others, below the least of their high watermarks. Kafka's own topics
 are compared too. With --budget, a run compares so much, what differed or was compared longest ago first.
+
+With --align key, a topic's records are paired by key, time and contents, wherever they are: for another number of
+partitions, or another order. Hashes of all records are written to the temporary directory (44 bytes a record of each
+side), aborted records do not count, and what only one side has is missing or extra, also in compacted topics.
 
 A side may be a running cluster, kafka://HOST:PORT: a consumer that commits nothing reads one partition after the other
 into a temporary directory (TMPDIR), and records are compared, and groups, settings, topics, ACLs and names of users.
@@ -126,6 +131,7 @@ def run(options: Namespace) -> int:
     from brokerless.jobs.diff.mirrors import load_offset_syncs, pair_by_syncs
     from brokerless.jobs.diff.pairs import load_offset_runs, pair, pair_by_map
     from brokerless.jobs.diff.results import Diff
+    from brokerless.jobs.diff.topics import by_key, pair_topics
     from brokerless.log.storage.write_errors import refuse_directory
     from brokerless.views.jobs.diff import lines, rows_beside
 
@@ -142,8 +148,12 @@ def run(options: Namespace) -> int:
         output.say("nothing was compared")
         return output.end()
     runs = None if options.offset_map is None else load_offset_runs(options.offset_map)
-    only = options.only or (() if options.offset_syncs is None else (RECORDS,))
-    if options.offset_syncs is not None:
+    are_keyed = by_key(request)
+    only = options.only or ((RECORDS,) if are_keyed or options.offset_syncs is not None else ())
+    pairs: list[Pair] | list[TopicPair]
+    if are_keyed:
+        pairs = pair_topics(*sides)
+    elif options.offset_syncs is not None:
         syncs = load_offset_syncs(options.offset_syncs, output.damage, settings.max_batch_bytes)
         pairs = pair_by_syncs(sides[0], sides[1], syncs)
     else:
@@ -167,16 +177,30 @@ def run(options: Namespace) -> int:
     return _end(compared, options, output)
 
 
-def _compare(pairs: Sequence[Pair], settings: DiffSettings, options: Namespace, output: Output) -> list[PartitionDiff]:
+def _compare(
+    pairs: Sequence[Pair] | Sequence[TopicPair], settings: DiffSettings, options: Namespace, output: Output
+) -> list[PartitionDiff]:
     """Compare pairs; with JSON, each is written when it was compared."""
     from brokerless.jobs.diff.job import diff
+    from brokerless.jobs.diff.topics import TopicPair, diff_topics
     from brokerless.views.jobs.diff import row
 
     found: list[PartitionDiff] = []
     size = sum(each.size for one in pairs for each in one.partitions)
+    keyed = [each for each in pairs if isinstance(each, TopicPair)]
     with (
         progress("comparing", size) as done,
-        closing(diff(pairs, settings, spark=options.spark, done=done, say=output.say)) as results,
+        closing(
+            diff_topics(keyed, settings, spark=options.spark, done=done, say=output.say)
+            if keyed
+            else diff(
+                [each for each in pairs if not isinstance(each, TopicPair)],
+                settings,
+                spark=options.spark,
+                done=done,
+                say=output.say,
+            )
+        ) as results,
     ):
         for each in results:
             if isinstance(each, UnreadableError):

@@ -49,7 +49,8 @@ class _Runs:
 @dataclass(slots=True)
 class Tally:
     """What a comparison has found so far. ``limit``: how many differences are listed, None for all. ``records`` and
-    ``same`` count records; ``causes`` counts all that are not simply the same."""
+    ``same`` count records; ``causes`` counts all that are not simply the same; ``counted``, those with an offset each,
+    by what they are."""
 
     allowed: Collection[str]
     limit: int | None
@@ -57,6 +58,7 @@ class Tally:
     same: int = 0
     causes: Counter[str] = field(default_factory=Counter[str])
     differing: Counter[str] = field(default_factory=Counter[str])
+    counted: Counter[tuple[What, str]] = field(default_factory=Counter["tuple[What, str]"])
     _runs: dict[tuple[What, str], _Runs] = field(default_factory=dict[tuple[What, str], _Runs])
 
     def add_same(self, records: int, cause: str | None = None, of_these: int | None = None) -> None:
@@ -77,6 +79,7 @@ class Tally:
             return
         self.records += len(offsets)
         self.causes[cause] += len(offsets)
+        self.counted[what, cause] += len(offsets)
         if cause in self.allowed:
             return
         self.differing[what] += len(offsets)

@@ -1,0 +1,151 @@
+"""Compares two sides of a topic whose records are in other partitions, or at other offsets, by their keys.
+
+Of each record, hashes of its key and of its contents are kept, with its time and place, in files by the first bits of
+the key: so memory holds one such file of each side, however long the logs are. Records that have the same key, time and
+contents are the same, as often as both sides have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.jobs.compact.key_offsets import KeyHasher
+from brokerless.jobs.diff.alignment.blocks import hash_contents
+from brokerless.jobs.diff.causes import What
+from brokerless.log.directory import PartitionPath
+from brokerless.log.partition import Reading, read_partition, transactions_of
+from brokerless.progress import Done, Report
+
+Bools = NDArray[np.bool_]
+Int64s = NDArray[np.int64]
+Rows = NDArray[np.void]
+
+ROW = np.dtype([("key", "u8", 2), ("timestamp", "i8"), ("contents", "u8"), ("partition", "i4"), ("offset", "i8")])
+"""What is kept of a record: hashes of its key, and of its key, value and headers; its time (ms) and place."""
+_FILES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedDifference:
+    """Records that differ by a cause: rows of the side that has them, of the left one where both have."""
+
+    what: What
+    cause: str
+    rows: Rows
+
+
+class KeyedRecords:
+    """The records of one side of a topic, in files in a directory. ``counts``: how many each partition has."""
+
+    def __init__(self, directory: Path, hasher: KeyHasher) -> None:
+        self.counts: dict[int, int] = {}
+        self._directory, self._hasher = directory, hasher
+        directory.mkdir()
+
+    def add(self, partition: PartitionPath, max_batch_bytes: int, report: Report, done: Done) -> None:
+        """Adds the records of a partition, without those that were aborted. Raises OSError."""
+        number, count = partition.partition or 0, 0
+        reading = Reading(transactions=transactions_of(partition), max_batch_bytes=max_batch_bytes)
+        files: dict[int, BinaryIO] = {}
+        try:
+            for each in read_partition(partition, reading, report):
+                columns = each.decoded.columns
+                rows = np.zeros(columns.rows, ROW)
+                rows["partition"], rows["offset"] = number, columns.offset[: columns.rows]
+                rows["timestamp"] = columns.timestamp[: columns.rows]
+                has_key = columns.key_null[: columns.rows] == 0
+                rows["key"], rows["contents"] = (
+                    self._hasher.hash(columns, has_key),
+                    hash_contents(self._hasher, columns),
+                )
+                rows = rows if each.rows is None else rows[each.rows]
+                count += len(rows)
+                self._write(rows, files)
+        finally:
+            for file in files.values():
+                file.close()
+        self.counts[number] = count
+        done(partition.size)
+
+    def _write(self, rows: Rows, files: dict[int, BinaryIO]) -> None:
+        numbers = (rows["key"][:, 0] >> np.uint64(56)).astype(np.int64)
+        order = np.argsort(numbers, kind="stable")
+        ends = np.cumsum(np.bincount(numbers, minlength=_FILES))
+        for number in np.unique(numbers).tolist():
+            if number not in files:
+                files[number] = (self._directory / str(number)).open("ab")
+            chosen = order[int(ends[number - 1]) if number else 0 : int(ends[number])]
+            files[number].write(rows[chosen].tobytes())
+
+    def part(self, number: int) -> Rows:
+        """The records of one file, by partition and offset."""
+        path = self._directory / str(number)
+        rows = np.fromfile(path, ROW) if path.exists() else np.zeros(0, ROW)
+        return rows[np.lexsort((rows["offset"], rows["partition"]))]
+
+
+def compare_keyed(left: KeyedRecords, right: KeyedRecords) -> Iterator[KeyedDifference]:
+    """Yield the records that differ."""
+    for number in range(_FILES):
+        yield from _compare(left.part(number), right.part(number))
+
+
+def _compare(left: Rows, right: Rows) -> Iterator[KeyedDifference]:
+    same = _matched(left, right, ("timestamp", "contents"))
+    ours, theirs = left[~same[0]], right[~same[1]]
+    twice = _is_in(ours, right[same[1]]), _is_in(theirs, left[same[0]])
+    yield KeyedDifference("missing", "duplicate", ours[twice[0]])
+    yield KeyedDifference("extra", "duplicate", theirs[twice[1]])
+    ours, theirs = ours[~twice[0]], theirs[~twice[1]]
+    for cause, names in (("timestamps", ("contents",)), ("changed", ("timestamp",))):
+        found = _matched(ours, theirs, names)
+        yield KeyedDifference("changed", cause, ours[found[0]])
+        ours, theirs = ours[~found[0]], theirs[~found[1]]
+    yield KeyedDifference("missing", "missing", ours)
+    yield KeyedDifference("extra", "extra", theirs)
+
+
+def _matched(left: Rows, right: Rows, names: Sequence[str]) -> tuple[Bools, Bools]:
+    """Return which records of each side have one of the other side for themselves that has the same key and fields."""
+    both = np.concatenate([left, right])
+    groups, ranks = _groups(both, names), np.zeros(len(both), np.int64)
+    on_left = np.arange(len(both)) < len(left)
+    counts = [np.bincount(groups[side], minlength=len(both)) for side in (on_left, ~on_left)]
+    for side in (on_left, ~on_left):
+        ranks[side] = _ranks(groups[side])
+    found = ranks < np.where(on_left, counts[1][groups], counts[0][groups])
+    return found[: len(left)], found[len(left) :]
+
+
+def _is_in(rows: Rows, others: Rows) -> Bools:
+    """Return which records are the same as any of ``others``."""
+    groups = _groups(np.concatenate([rows, others]), ("timestamp", "contents"))
+    return np.isin(groups[: len(rows)], groups[len(rows) :])
+
+
+def _groups(rows: Rows, names: Sequence[str]) -> Int64s:
+    """Number records by their key and fields: the same number for the same."""
+    columns = [rows["key"][:, 0], rows["key"][:, 1], *(rows[name] for name in names)]
+    order = np.lexsort(columns)
+    is_new = np.zeros(len(rows), np.bool_)
+    for each in columns:
+        is_new[1:] |= each[order][1:] != each[order][:-1]
+    groups = np.empty(len(rows), np.int64)
+    groups[order] = np.cumsum(is_new)
+    return groups
+
+
+def _ranks(groups: Int64s) -> Int64s:
+    """Return how many of the same group are before each."""
+    order = np.argsort(groups, kind="stable")
+    ordered = groups[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(groups) else np.zeros(0, np.int64)
+    ranks = np.empty(len(groups), np.int64)
+    ranks[order] = np.arange(len(groups)) - np.repeat(starts, np.diff(np.append(starts, len(groups))))
+    return ranks

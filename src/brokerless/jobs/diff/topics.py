@@ -1,0 +1,180 @@
+"""Compares topics by the keys of their records, where their partitions or offsets are others: each topic is a task."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+
+import numpy as np
+
+from brokerless.errors import ClusterError, UnreadableError, UsageError
+from brokerless.findings import Finding
+from brokerless.jobs.compact.key_offsets import KeyHasher
+from brokerless.jobs.diff.alignment.keys import KeyedDifference, KeyedRecords, Rows, compare_keyed
+from brokerless.jobs.diff.alignment.tally import Tally
+from brokerless.jobs.diff.causes import What
+from brokerless.jobs.diff.job import DiffSettings, summarize
+from brokerless.jobs.diff.live.copy import at_hand
+from brokerless.jobs.diff.pairs import Side, by_name
+from brokerless.jobs.diff.partition_diff import Hand, PartitionDiff, SideSummary, Uncompared
+from brokerless.jobs.run.job import in_order, run
+from brokerless.jobs.run.types import NONE, Spark
+from brokerless.log.commit.partition_writer import scratch_directory
+from brokerless.log.directory import PartitionPath
+from brokerless.log.storage.write_errors import unwritable
+from brokerless.progress import Done, Say, ignore
+from brokerless.requests.comparing import DiffRequest
+
+_HANDS: tuple[Hand, Hand] = ("left", "right")
+_MOST_ROWS = 1 << 20
+"""Records that differ which are put in order at once, so that neighbours are one difference."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPair:
+    """A topic's partitions on both sides, by their numbers."""
+
+    topic: str
+    left: Mapping[int, PartitionPath]
+    right: Mapping[int, PartitionPath]
+
+    @property
+    def partitions(self) -> list[PartitionPath]:
+        """Those of both sides."""
+        return [*self.left.values(), *self.right.values()]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTask:
+    """One topic to compare."""
+
+    pair: TopicPair
+    settings: DiffSettings
+
+    @property
+    def size(self) -> int:
+        """Bytes to read."""
+        return sum(each.size for each in self.pair.partitions)
+
+
+def pair_topics(left: Side, right: Side) -> list[TopicPair]:
+    """Return the topics of both sides, by name."""
+    found: dict[str, tuple[dict[int, PartitionPath], dict[int, PartitionPath]]] = defaultdict(lambda: ({}, {}))
+    for at, side in enumerate((left, right)):
+        for (topic, number), each in by_name(side.partitions).items():
+            found[topic][at][number] = each
+    return [TopicPair(topic, *sides) for topic, sides in sorted(found.items())]
+
+
+def diff_topics(
+    pairs: Sequence[TopicPair],
+    settings: DiffSettings,
+    *,
+    spark: Spark = NONE,
+    done: Done = ignore,
+    say: Say = ignore,
+    processes: int | None = None,
+) -> Generator[PartitionDiff | UnreadableError]:
+    """Yield the comparison of each partition of each topic, or why a side of a topic cannot be read. Records that the
+    left side has are counted in its partitions, others in those of the right side. The rest as
+    :func:`brokerless.jobs.diff.job.diff`."""
+    tasks = [TopicTask(each, settings) for each in pairs]
+    results = run(diff_topic_task, tasks, spark=spark, done=done, say=say, name="brokerless diff", processes=processes)
+    with closing(results):
+        for found in in_order(results):
+            yield from found
+
+
+def diff_topic_task(task: TopicTask, done: Done) -> list[PartitionDiff | UnreadableError]:
+    """Compare a topic; what cannot be opened is a value."""
+    pair = task.pair
+    if not pair.left or not pair.right:
+        problem, hand = ("only-right", "right") if not pair.left else ("only-left", "left")
+        text = f"this topic is on the {hand} only"
+        return [
+            PartitionDiff(
+                pair.topic, number, left=_summary(pair.left, number), right=_summary(pair.right, number),
+                problem=problem, explanation=text,
+            )
+            for number in sorted(pair.left.keys() | pair.right.keys())
+        ]  # fmt: skip
+    try:
+        with ExitStack() as stack:
+            return list(_compare(task, stack, done))
+    except (UnreadableError, ClusterError) as error:
+        return [UnreadableError("", str(error))]
+
+
+def by_key(request: DiffRequest) -> bool:
+    """Return whether records are paired by their keys. Raises :class:`UsageError` for what does not go with that."""
+    if request.align == "key" and (request.offset_map is not None or request.offset_syncs is not None or request.quick):
+        raise UsageError("--align key reads all records; give no offset map, no offset syncs and no --quick with it")
+    return request.align == "key"
+
+
+def _compare(task: TopicTask, stack: ExitStack, done: Done) -> Iterable[PartitionDiff]:
+    pair, settings, scratch = task.pair, task.settings, scratch_directory(stack)
+    hasher, sides, damaged = KeyHasher(), list[KeyedRecords](), dict[tuple[Hand, int], list[Finding]]()
+    with unwritable(scratch):
+        for hand, side in zip(_HANDS, (pair.left, pair.right), strict=True):
+            records = KeyedRecords(scratch / hand, hasher)
+            for number, partition in sorted(side.items()):
+                with ExitStack() as copy:
+                    own = damaged[hand, number] = []
+                    there = at_hand(partition, copy)
+                    assert there is not None
+                    records.add(there, settings.max_batch_bytes, own.append, done)
+            sides.append(records)
+        tallies = {
+            number: Tally(settings.allowed, settings.limit) for number in sorted(pair.left.keys() | pair.right.keys())
+        }
+        _count(compare_keyed(sides[0], sides[1]), tallies)
+    for number, tally in tallies.items():
+        of_left = sum(count for (what, _), count in tally.counted.items() if what != "extra")
+        tally.add_same(sides[0].counts.get(number, 0) - of_left)
+        findings = [*damaged.get(("left", number), ()), *damaged.get(("right", number), ())]
+        listed, more = tally.listed()
+        yield PartitionDiff(
+            pair.topic, number, _summary(pair.left, number), _summary(pair.right, number), records=tally.records,
+            same=tally.same, missing=tally.differing["missing"], extra=tally.differing["extra"],
+            changed=tally.differing["changed"], causes=dict(tally.causes), differences=tuple(listed), not_listed=more,
+            uncompared=tuple(_uncompared(number, damaged, pair)), findings=tuple(findings),
+        )  # fmt: skip
+
+
+def _count(found: Iterable[KeyedDifference], tallies: Mapping[int, Tally]) -> None:
+    """Count what differs by partition; neighbours come together, as far as memory has them."""
+    waiting: dict[tuple[What, str], list[Rows]] = defaultdict(list)
+
+    def flush() -> None:
+        for (what, cause), parts in waiting.items():
+            rows = np.concatenate(parts)
+            rows = rows[np.lexsort((rows["offset"], rows["partition"]))]
+            for number in np.unique(rows["partition"]).tolist():
+                offsets = rows["offset"][rows["partition"] == number].copy()
+                tallies[number].add(what, cause, offsets)
+        waiting.clear()
+
+    for each in found:
+        if len(each.rows):
+            waiting[each.what, each.cause].append(each.rows)
+        if sum(len(rows) for parts in waiting.values() for rows in parts) > _MOST_ROWS:
+            flush()
+    flush()
+
+
+def _uncompared(
+    number: int, damaged: Mapping[tuple[Hand, int], Sequence[Finding]], pair: TopicPair
+) -> Iterable[Uncompared]:
+    """Yield that a partition could not be read as a whole: what it lacks by that may be missing or extra anywhere."""
+    for hand, side in zip(_HANDS, (pair.left, pair.right), strict=True):
+        finding = next((each for each in damaged.get((hand, number), ()) if each.leaves_out), None)
+        if finding is not None and (summary := _summary(side, number)) is not None:
+            first = summary.start_offset if finding.offset is None else finding.offset
+            yield Uncompared(hand, first, None, records=0, finding=finding)
+
+
+def _summary(side: Mapping[int, PartitionPath], number: int) -> SideSummary | None:
+    return summarize(side[number]) if number in side else None

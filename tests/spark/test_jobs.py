@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from tests.golden import broker_data
@@ -317,12 +318,13 @@ def test_runs_with_a_budget_verify_the_same_segments_as_one_process(spark: Spark
     log = brokerless.open(broker_data("clean") / "segments-0")
     verified: list[list[set[str]]] = []
     for place in (spark, "none"):
-        state, runs = tmp_path / f"{len(verified)}.json", list[set[str]]()
+        state, runs = tmp_path / f"{len(verified)}", list[set[str]]()
         for _ in range(2):
             assert [
                 each for each in log.verify(budget=20_000, state=state, spark=place) if each.severity != "info"
             ] == []
-            runs.append({*json.loads(state.read_text())["segments"]})
+            (own,) = state.glob("*.parquet")
+            runs.append({*pq.read_table(own)["path"].to_pylist()})
         verified.append(runs)
     assert verified[0] == verified[1]
     assert verified[0][0] < verified[0][1]

@@ -118,7 +118,6 @@ TESTED_IN = {
     "jobs/diff/live": "kafka/test_compared_live.py",
     "jobs/diff/alignment/keys": "jobs/diff/test_topics.py",
     "jobs/backup/cut": "jobs/backup/test_running.py",
-    "jobs/backup/tails": "jobs/backup/test_running.py",
     "jobs/backup/closing": "jobs/backup/test_running.py",
     "jobs/backup/second_look": "jobs/backup/test_running.py",
     "jobs/backup/keys": "jobs/backup/test_encrypted.py",

@@ -23,6 +23,7 @@ from brokerless.jobs.backup.tails import CoordinatorLog, LoggedMarker, Partition
 from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
 from brokerless.log.backups.snapshot import UndecidedTransaction
+from brokerless.log.checkpoint.leader_epochs import Epochs
 from brokerless.log.directory import PartitionPath
 from brokerless.progress import ignore
 
@@ -32,12 +33,13 @@ _PATIENCE_S, _PAUSE_S = 30, 0.02
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """Where logs are to be read to, and where they ended at the cut. ``transactions``: how many were closed; ``open``:
-    those that were not. ``markers``: those that a log has after the cut. ``paths``: logs that were
-    opened again, by their paths."""
+    """Where logs are to be read to, where they ended at the cut, and their leader epochs then. ``transactions``: how
+    many were closed; ``open``: those that were not. ``markers``: those that a log has after the cut. ``paths``: logs
+    that were opened again, by their paths."""
 
     ends: Mapping[TopicPartition, int]
     cut_at: Mapping[TopicPartition, int]
+    epochs: Mapping[TopicPartition, Epochs]
     transactions: int
     open: tuple[UndecidedTransaction, ...]
     markers: Mapping[TopicPartition, Sequence[LoggedMarker]]
@@ -49,11 +51,12 @@ def close_transactions(
 ) -> Closed:
     """Waits at most :data:`_PATIENCE_S`. ``replicas``: those of each partition that is copied. Raises
     OutOfFilesError."""
-    ends = {
-        place: max((cut.ends[each.path] for each in own if each.path in cut.ends), default=-1)
-        for place, own in replicas.items()
-    }
-    closing = _Closing(cut, dict(replicas), {place: end for place, end in ends.items() if end >= 0}, max_batch_bytes)
+    ends, epochs = dict[TopicPartition, int](), dict[TopicPartition, Epochs]()
+    for place, own in replicas.items():
+        found = [(cut.ends[each.path], cut.epochs[each.path]) for each in own if each.path in cut.ends]
+        if found:
+            ends[place], epochs[place] = min(found, key=lambda each: (-each[0], each[1]))
+    closing = _Closing(cut, dict(replicas), ends, epochs=epochs, max_batch_bytes=max_batch_bytes)
     closing.begin()
     while not closing.step() and time.monotonic() < closing.until:
         time.sleep(_PAUSE_S)
@@ -62,12 +65,14 @@ def close_transactions(
 
 @dataclass(slots=True)
 class _Closing:
-    """``ends``: where logs are read to, as far as is known; ``cut_at``: where they ended at the cut. ``pending``:
-    decisions that are to be whole, and ``done`` those of which it is known how."""
+    """``ends``: where logs are read to, as far as is known; ``cut_at``, ``epochs``: where they ended at the cut, and
+    their leader epochs then. ``pending``: decisions that are to be whole, and ``done`` those of which it is known
+    how."""
 
     cut: BackupCut
     replicas: dict[TopicPartition, Sequence[PartitionPath]]
     ends: dict[TopicPartition, int]
+    epochs: dict[TopicPartition, Epochs]
     max_batch_bytes: int
     until: float = field(default_factory=lambda: time.monotonic() + _PATIENCE_S)
     cut_at: dict[TopicPartition, int] = field(default_factory=dict[TopicPartition, int])
@@ -135,6 +140,8 @@ class _Closing:
         if not log.follow() or len(log.decisions[producer_id]) != len(decisions):
             return False
         for place in places:
+            # What retention has deleted of what came in is read up to: then the copy has it deleted, too, or whole.
+            self.ends[place] = max(self.ends[place], self._tail(place).begin)
             own = [each for each in decisions if place in each.places]
             found = [each for each in self._tail(place).markers if each.producer_id == producer_id]
             markers = found[max(len(found) - len(own), 0) :]
@@ -144,12 +151,7 @@ class _Closing:
             for each, marker in zip(own[len(own) - len(markers) :], markers, strict=True):
                 each.markers[place] = marker.offset
                 self.known[place, marker.offset] = each
-        needed = [each for each in decisions if each in self.pending]
-        needed += [
-            one
-            for (place, offset), one in self.known.items()
-            if one.producer_id == producer_id and offset < self.ends[place]
-        ]
+        needed = [each for each in decisions if each in self.pending or self._is_divided(each)]
         new = [each for each in dict.fromkeys(needed) if each not in self.done]
         for each in new:
             self.done.add(each)
@@ -158,9 +160,15 @@ class _Closing:
         self.pending = [each for each in self.pending if each not in self.done]
         return bool(new)
 
+    def _is_divided(self, decision: TransactionDecision) -> bool:
+        """Return whether some of a transaction's markers are in what is copied, which others then are to be, too; or
+        one came in."""
+        inside = [offset < self.ends[place] for place, offset in decision.markers.items()]
+        return any(inside) and (not all(inside) or max(decision.markers.values()) >= 0)
+
     def _tail(self, place: TopicPartition) -> PartitionTail:
         if place not in self.tails:
-            self.tails[place] = PartitionTail(partial(self._now, place), self.cut_at[place])
+            self.tails[place] = PartitionTail(partial(self._now, place), self.cut_at[place], self.epochs[place])
         return self.tails[place]
 
     def _now(self, place: TopicPartition) -> list[PartitionPath]:
@@ -195,7 +203,8 @@ class _Closing:
     def _read_positions(self) -> None:
         """Read the positions in what came in of the logs of groups."""
         for place in [each for each in self.ends if each[0] == CONSUMER_OFFSETS]:
-            start, end = self.positions.get(place, self.cut_at[place]), self.ends[place]
+            begin = self.tails[place].start if place in self.tails else self.cut_at[place]
+            start, end = self.positions.get(place, begin), self.ends[place]
             paths = furthest(self._now(place)) if start < end else None
             if paths is None:
                 continue
@@ -239,7 +248,10 @@ class _Closing:
             place: [each for each in tail.markers if each.offset < self.ends[place]]
             for place, tail in self.tails.items()
         }
-        return Closed(self.ends, self.cut_at, closed, open=(*found, *self.unknown), markers=markers, paths=self.paths)
+        return Closed(
+            self.ends, self.cut_at, self.epochs, transactions=closed,
+            open=(*found, *self.unknown), markers=markers, paths=self.paths,
+        )  # fmt: skip
 
 
 def undecided(transactional_id: str | None, producer_id: int, places: Iterable[TopicPartition]) -> UndecidedTransaction:

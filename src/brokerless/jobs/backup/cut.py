@@ -22,6 +22,7 @@ from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TR
 from brokerless.jobs.recovered.intact_batches import INTACT_BATCH, find_intact_batches
 from brokerless.jobs.recovered.open_files import HeldFiles
 from brokerless.log import names
+from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, resolve
 from brokerless.log.live_segments import is_gone, list_again, open_listed, with_current_listing
 from brokerless.log.storage.files import File
@@ -37,8 +38,8 @@ _GROUPS = (CONSUMER_OFFSETS, SHARE_GROUP_STATE)
 @dataclass(slots=True)
 class BackupCut:
     """The disks of running brokers at a moment, from ``began`` to ``ended`` (ms). ``ends``: where logs ended, by the
-    paths of their directories, and ``held`` those that are open. ``earlier``: where the logs of transactions ended
-    before all others."""
+    paths of their directories, ``epochs`` their leader epochs then, and ``held`` those that are open. ``earlier``:
+    where the logs of transactions ended before all others."""
 
     held: HeldFiles
     began: int
@@ -48,6 +49,7 @@ class BackupCut:
     metadata: MetadataReplica | None = None
     cluster: Cluster | None = None
     ends: dict[str, int] = field(default_factory=dict[str, int])
+    epochs: dict[str, Epochs] = field(default_factory=dict[str, Epochs])
     earlier: dict[str, int] = field(default_factory=dict[str, int])
 
 
@@ -90,6 +92,10 @@ def _take(cut: BackupCut, groups: Mapping[tuple[str | None, int | None], Sequenc
     """Find where the logs end that are in the directories, and hold those that are compacted. ``groups``: logs of
     groups, as they were held before, wherever they are now."""
     replicas = [(each.paths, disk) for disk in cut.disks for each in disk.replicas if each.state == "live"]
+    # Where another look is needed, the ends of the one before are older than what is copied by this one.
+    of_groups = {each.path for own in groups.values() for each in own}
+    for path in cut.ends.keys() - of_groups:
+        del cut.ends[path]
     paths: dict[str, PartitionPath] = {}
     last: list[PartitionPath] = []
     for each, disk in replicas:
@@ -101,8 +107,8 @@ def _take(cut: BackupCut, groups: Mapping[tuple[str | None, int | None], Sequenc
         elif _is_cleaned(each, disk, cut.cluster):
             paths[each.path] = hold(cut, each) or each
     for each, _ in replicas:
-        if each.path not in paths and each not in last and (end := end_of(each)) is not None:
-            cut.ends[each.path] = end
+        if each.path not in paths and each not in last and (found := end_and_epochs(each)) is not None:
+            cut.ends[each.path], cut.epochs[each.path] = found
     paths |= {each.path: hold(cut, each) or each for each in last}
     cut.disks = with_paths(cut.disks, paths)
     cut.directories = tuple(
@@ -127,9 +133,11 @@ def _is_anything_missing(cut: BackupCut) -> bool:
 
 def hold(cut: BackupCut, partition: PartitionPath) -> PartitionPath | None:
     """Opens the logs of a partition as they are now, and notes where it ends; None where it is gone."""
+    before = load_epochs(partition.leader_epoch_checkpoint)
     listed = cut.held.hold(partition)
     if listed is not None and listed.segments:
-        cut.ends[listed.path] = held_end(cut, listed)
+        epochs = before or load_epochs(listed.leader_epoch_checkpoint)
+        cut.ends[listed.path], cut.epochs[listed.path] = held_end(cut, listed), epochs
     return listed
 
 
@@ -170,13 +178,20 @@ def with_paths(disks: Iterable[Disk], paths: Mapping[str, PartitionPath]) -> tup
 
 def end_of(partition: PartitionPath) -> int | None:
     """Return where a log ends, after its last intact batch; None where it is gone, or cannot be read."""
+    found = end_and_epochs(partition)
+    return None if found is None else found[0]
 
-    def look(paths: PartitionPath) -> int | None:
+
+def end_and_epochs(partition: PartitionPath) -> tuple[int, Epochs] | None:
+    """The same, with its leader epochs. These are read first: of an epoch that began meanwhile, nothing is taken for
+    known."""
+
+    def look(paths: PartitionPath) -> tuple[int, Epochs] | None:
         if not paths.segments:
             return None
-        active = paths.segments[-1]
+        epochs, active = load_epochs(paths.leader_epoch_checkpoint), paths.segments[-1]
         with open_listed(active, True) as file:
-            return _end_in(file, active)
+            return _end_in(file, active), epochs
 
     try:
         return with_current_listing(partition, look)

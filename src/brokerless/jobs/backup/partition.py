@@ -68,7 +68,7 @@ class PreviousPartition:
 class BackupTask:
     """One partition to back up. ``is_compacted``: by the topic's settings. ``is_alone``: one replica is taken as a
     whole, whatever others have. ``cut_at``: where the log of a running broker ended at the cut, from which on it is
-    read to whole transactions (the limit of ``replicas``)."""
+    read to whole transactions (the limit of ``replicas``); ``cut_epochs``: its leader epochs then."""
 
     place: UploadPlace
     replicas: tuple[SourceReplica, ...]
@@ -80,6 +80,7 @@ class BackupTask:
     max_batch_bytes: int
     dry_run: bool
     cut_at: int | None = None
+    cut_epochs: Epochs = ()
 
     @property
     def name(self) -> str:
@@ -325,9 +326,15 @@ def _best_alone(task: BackupTask, merged: MergedLog) -> int:
 
 
 def _markers(task: BackupTask, batches: Batches, opened: OpenFiles) -> dict[int, int]:
-    """Count the markers of each producer that a log has after the cut."""
+    """Count the markers of each producer that a log has since the cut: after where it ended then, or of an epoch that
+    the log had not there, as another leader has cut it back."""
     found: dict[int, int] = {}
-    new = batches[:0] if task.cut_at is None else batches[batches["first"] >= task.cut_at]
+    if task.cut_at is None:
+        return found
+    known = np.array(task.cut_epochs or ((-1, 0),), np.int64)
+    rows = np.searchsorted(known[:, 1], batches["first"], "right") - 1
+    is_other = bool(task.cut_epochs) & (known[np.maximum(rows, 0), 0] != batches["epoch"]) & (batches["magic"] >= 2)
+    new = batches[(batches["first"] >= task.cut_at) | is_other]
     for start, end in groups_of(new):
         for buffer in intact_bytes(new[start:end], opened, task.max_batch_bytes):
             headers = whole_batches(buffer)

@@ -253,7 +253,7 @@ def _limited(task: BackupTask, cut: BackupCut | None, closed: Closed | None) -> 
         return up_to(replace(now, cleaned_until=now.cleaned_until or 0) if task.is_compacted else now, end)
 
     sources = tuple(replace(each, files=limited(each.files)) for each in task.replicas)
-    return replace(task, replicas=sources, cut_at=cut_at)
+    return replace(task, replicas=sources, cut_at=cut_at, cut_epochs=closed.epochs[place])
 
 
 def by_expiry(tasks: Sequence[BackupTask], cluster: Cluster | None) -> list[int]:

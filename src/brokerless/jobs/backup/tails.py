@@ -18,8 +18,9 @@ from brokerless.findings import Finding, Kind
 from brokerless.format.read.batch_headers import checksums_match
 from brokerless.internals.entries import decode_entry, read_entries
 from brokerless.internals.records import TRANSACTION_STATE
-from brokerless.jobs.backup.cut import end_of
+from brokerless.jobs.backup.cut import end_and_epochs
 from brokerless.kafka_names import TopicPartition
+from brokerless.log.checkpoint.leader_epochs import Epochs, rank, truncation_offset
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import open_segments
 from brokerless.log.ranges import Range
@@ -54,13 +55,17 @@ class TransactionDecision:
 
 
 class PartitionTail:
-    """The log of a partition from an offset on, in whichever of its replicas goes furthest."""
+    """The log of a partition from an offset on (``start``), in whichever of its replicas goes furthest. It begins
+    before the cut where another leader has cut the log back: what is there now came in since; ``begin`` is after it
+    where retention has deleted what came in. ``cut_at``, ``epochs``: where it ended at the cut, and its leader epochs
+    then."""
 
-    def __init__(self, replicas: Replicas, start: int) -> None:
+    def __init__(self, replicas: Replicas, cut_at: int, epochs: Epochs) -> None:
+        self.start = self.begin = cut_at
         self.markers: list[LoggedMarker] = []
         self.ends: list[int] = []
         """Where its batches end."""
-        self._replicas, self._start = replicas, start
+        self._replicas, self._cut_at, self._epochs = replicas, cut_at, epochs
         self._last: tuple[int, int, int] | None = None
         """The last batch: its first offset, leader epoch and checksum."""
 
@@ -69,21 +74,38 @@ class PartitionTail:
         could be read."""
         replicas = self._replicas()
         # Each replica deletes by itself: another one may have what retention took here.
-        whole = [each for each in replicas if each.segments[0].base_offset <= self._start]
+        whole = [each for each in replicas if each.segments[0].base_offset <= self.start]
         paths = furthest(whole or replicas)
         if paths is None:
             return False
         try:
-            if self._last is not None and not self._read(paths, self._last):
+            if self._last is not None and self._read(paths, self._last):
+                return True
+            start = self._agreed(paths)
+            while True:
                 self.markers, self.ends, self._last = [], [], None
-            return self._last is not None or self._read(paths, None)
+                self.start = self.begin = start
+                is_read = self._read(paths, None)
+                start = self._agreed(paths)
+                if start >= self.start:
+                    return is_read
         except UnreadableError:
             return False
 
+    def _agreed(self, paths: PartitionPath) -> int:
+        """Return up to where the log is the one that there was at the cut."""
+        found = end_and_epochs(paths)
+        if found is None:
+            raise UnreadableError(paths.path, "it is gone")
+        agreed = truncation_offset(found[1], found[0], self._epochs, self._cut_at)
+        return self._cut_at if agreed is None else min(agreed, self._cut_at)
+
     def _read(self, paths: PartitionPath, known: tuple[int, int, int] | None) -> bool:
         """Read what is after a batch that is known; False where that is not there any more."""
-        selected, is_known = Range(self._start if known is None else known[0]), known is None
-        for opened in open_segments(paths, _refuse_unreadable, selected):
+        selected, is_known = Range(self.start if known is None else known[0]), known is None
+        for number, opened in enumerate(open_segments(paths, _refuse_gaps, selected)):
+            if known is None and number == 0:
+                self.begin = max(self.start, opened.segment.base_offset)
             for chunk in scan_headers(opened.file, ignore, start_of(opened, selected)):
                 new = chunk.take(chunk.batches.last_offset >= (selected.start_offset or 0))
                 heads = _heads(new)
@@ -114,15 +136,20 @@ def _markers(chunk: Chunk) -> Iterator[LoggedMarker]:
         yield from map(LoggedMarker, batches.entry_offset.tolist(), batches.producer_id.tolist())
 
 
-def _refuse_unreadable(finding: Finding) -> None:
+def _refuse_gaps(finding: Finding) -> None:
     """Raise :class:`UnreadableError` where a file went that was to be read: what it had is not known then."""
-    if finding.kind == Kind.UNREADABLE_FILE:
+    if finding.kind in (Kind.UNREADABLE_FILE, Kind.DELETED_MEANWHILE):
         raise UnreadableError(finding.file, finding.message)
 
 
 def furthest(replicas: Sequence[PartitionPath]) -> PartitionPath | None:
-    """Return the replica whose log goes furthest; None where none is there."""
-    return replicas[0] if len(replicas) == 1 else max(replicas, key=lambda each: end_of(each) or 0, default=None)
+    """Return the replica whose log goes furthest, by the last leader; None where none is there."""
+
+    def key(paths: PartitionPath) -> tuple[int, int]:
+        end, epochs = end_and_epochs(paths) or (0, ())
+        return rank(epochs, end)
+
+    return replicas[0] if len(replicas) == 1 else max(replicas, key=key, default=None)
 
 
 class CoordinatorLog:
@@ -149,7 +176,7 @@ class CoordinatorLog:
         return True
 
     def _entries(self, paths: PartitionPath) -> Iterator[tuple[int, str, dict[str, Any]]]:
-        own = read_entries(paths, TRANSACTION_STATE, _refuse_unreadable, self._next, max_batch_bytes=self._limit)
+        own = read_entries(paths, TRANSACTION_STATE, _refuse_gaps, self._next, max_batch_bytes=self._limit)
         for entry in own:
             record = decode_entry(entry, TRANSACTION_STATE, ignore)
             if record.data is not None and "transactionalId" in record.key_data:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from tests.jobs.backup.simulated.brokers import COMPACTED, TRANSACTIONS, Brokers, Partition, Transaction
-from tests.jobs.backup.simulated.logs import Row
+from tests.jobs.backup.simulated.brokers import COMPACTED, TRANSACTIONS, Brokers, Partition, Place, Transaction
+from tests.jobs.backup.simulated.logs import Batch, Row
 
 import brokerless
 from brokerless import internals
@@ -85,8 +86,9 @@ def working(brokers: Brokers, seed: int) -> Generator[list[BackupCut]]:
         yield cuts
 
 
-def check(root: Path, seed: int, runs: int = 1) -> Iterator[str]:
-    """What is wrong with snapshots of brokers that work; the first is of logs that were written before."""
+def check(root: Path, seed: int, runs: int = 1, seen: Counter[str] | None = None) -> Iterator[str]:
+    """What is wrong with snapshots of brokers that work; the first is of logs that were written before. ``seen``: what
+    there was to see is counted there."""
     brokers, place = Brokers(root / "disks", seed), root / "backup"
     brokers.run(250)
     for number in range(runs):
@@ -94,6 +96,11 @@ def check(root: Path, seed: int, runs: int = 1) -> Iterator[str]:
         with working(brokers, seed + 1000 * number) as cuts:
             result = brokerless.backup(brokers.disks, place, name=f"run-{number}")
         assert cuts[0].metadata is not None
+        if seen is not None and result.snapshot.cut is not None:
+            seen["transactions closed"] += result.snapshot.cut.closed
+            seen["left open"] += len(result.snapshot.cut.open)
+            seen["snapshots"] += 1
+            seen["with open ones"] += bool(result.snapshot.cut.open)
         for wrong in _differences(brokers, place, result, begun, cuts[0].metadata.end_offset):
             yield f"seed {seed}, run {number}: {wrong}"
 
@@ -105,6 +112,7 @@ def _differences(brokers: Brokers, place: Path, result: BackupResult, begun: int
     opened = brokerless.open(f"{place}@{snapshot.id}")
     logs = {each.topic_partition: each for each in opened.partitions}
     ends = {(each.topic, each.partition): each for each in snapshot.partitions}
+    copied: dict[Place, Sequence[Batch]] = {}
     named = [str(each) for each in result.findings] + [f"{each.topic}-{each.partition}" for each in snapshot.missing]
     for each in brokers.ever:
         own = stored.get((each.topic_id, each.number))
@@ -112,6 +120,7 @@ def _differences(brokers: Brokers, place: Path, result: BackupResult, begun: int
             if own.lost:
                 yield f"{each.name} has lost {own.lost}"
             rows = _rows(logs[each.place])
+            copied[each.place] = _version_of(each, own, rows, begun)[0]
             yield from (f"{each.name}: {wrong}" for wrong in _wrong_log(each, own, rows, begun))
         elif not any(each.name in text for text in named) and any(
             each.described < end <= each.removed for end in (first_end, snapshot.metadata.end_offset)
@@ -125,7 +134,7 @@ def _differences(brokers: Brokers, place: Path, result: BackupResult, begun: int
     listed = {one.transactional_id for one in own.open}, {one.producer_id for one in own.open}
     for each in brokers.transactions:
         if each.name not in listed[0] and each.producer not in listed[1]:
-            yield from _wrong_transaction(brokers, each, ends, begun)
+            yield from _wrong_transaction(brokers, each, ends, copied)
     for row in internals.state(opened, ["offsets"])["offsets"].to_pylist():
         partition = ends.get((row["topic"], row["partition"]))
         if partition is not None and row["offset"] > partition.end_offset:
@@ -146,16 +155,23 @@ def _wrong_log(partition: Partition, own: SnapshotPartition, rows: list[Row], be
     since = [*before, *(each for each in partition.known if each[0] > begun)]
     if own.end_offset < min([each[2] for each in since]):
         yield f"it ends at {own.end_offset}, and {since[0][2]} was committed before"
+    if wrong := _version_of(partition, own, rows, begun)[1]:
+        yield f"[{own.start_offset}, {own.end_offset}): {wrong}"
+    if partition.topic not in COMPACTED and own.start_offset < min(each[1] for each in since):
+        yield f"it begins at {own.start_offset}, which was deleted"
+
+
+def _version_of(
+    partition: Partition, own: SnapshotPartition, rows: list[Row], begun: int
+) -> tuple[Sequence[Batch], str | None]:
+    """Return the batches of the version of a log that was copied, or of the last one and what is wrong with it."""
     alive = [
         version
         for at, (_, version) in enumerate(partition.versions)
         if at + 1 == len(partition.versions) or partition.versions[at + 1][0] > begun
     ]
-    wrong = [_wrong_rows(partition, version, own, rows) for version in alive]
-    if all(wrong):
-        yield f"[{own.start_offset}, {own.end_offset}): {wrong[-1]}"
-    if partition.topic not in COMPACTED and own.start_offset < min(each[1] for each in since):
-        yield f"it begins at {own.start_offset}, which was deleted"
+    wrong = [(version, _wrong_rows(partition, version, own, rows)) for version in alive]
+    return next((each for each in reversed(wrong) if each[1] is None), wrong[-1])
 
 
 def _wrong_rows(partition: Partition, version: Sequence[Any], own: SnapshotPartition, rows: list[Row]) -> str | None:
@@ -203,13 +219,19 @@ def _is_deleted(brokers: Brokers, each: Transaction, place: tuple[str, int], own
 
 
 def _wrong_transaction(
-    brokers: Brokers, each: Transaction, stored: dict[tuple[str, int], SnapshotPartition], begun: int
+    brokers: Brokers, each: Transaction, stored: dict[Place, SnapshotPartition], copied: dict[Place, Sequence[Batch]]
 ) -> Iterator[str]:
     """A transaction that is decided in some of its partitions and not in others, or in the log of its coordinator and
-    not in all of them; and one that is open, and is not listed."""
+    not in all of them; and one that is open, and is not listed. ``copied``: the batches of what was copied."""
+
+    def has(place: Place, offset: int) -> bool:
+        return offset < stored[place].end_offset and any(
+            one.first == offset and one.producer == each.producer for one in copied[place]
+        )
+
     places = [place for place in each.places if place in stored and each.offsets.get(place) != -1]
     places = [place for place in places if not _is_deleted(brokers, each, place, stored[place])]
-    is_decided = {place: each.offsets.get(place, 1 << 60) < stored[place].end_offset for place in places}
+    is_decided = {place: has(place, each.offsets.get(place, 1 << 60)) for place in places}
     own = [one for one in stored if one[0] == TRANSACTIONS]
     home = (TRANSACTIONS, partition_of(each.name, 2))
     is_prepared = home in own and each.prepared is not None and each.prepared < stored[home].end_offset
@@ -217,7 +239,7 @@ def _wrong_transaction(
         yield f"the transaction of {each.name}, {each.offsets}, is prepared: {is_prepared}, decided in {is_decided}"
     for place, offset in each.data.items():
         own = stored.get(place)
-        is_there = own is not None and own.start_offset <= offset < own.end_offset
+        is_there = own is not None and own.start_offset <= offset and has(place, offset)
         is_open = is_there and not is_decided.get(place, True)
         if is_open and each.producer not in {one.producer_id for one in stored[place].open_transactions}:
             yield f"the transaction of {each.name} is open in {place}, and not listed"

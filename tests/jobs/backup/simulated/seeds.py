@@ -9,23 +9,24 @@ from __future__ import annotations
 import sys
 import tempfile
 import traceback
+from collections import Counter
 from pathlib import Path
 
 from tests.jobs.backup.simulated.oracle import check
 
 
 def main(first: int, count: int, runs: int = 2) -> None:
-    wrong = 0
+    wrong, seen = 0, Counter[str]()
     for seed in range(first, first + count):
         with tempfile.TemporaryDirectory() as root:
             try:
-                found = list(check(Path(root), seed, runs))
+                found = list(check(Path(root), seed, runs, seen))
             except Exception:
                 found = [f"seed {seed}: {traceback.format_exc(limit=-4)}"]
             wrong += bool(found)
             for each in found[:3]:
                 print(each, flush=True)
-    print(count, "seeds,", wrong, "wrong")
+    print(f"{count} seeds, {wrong} wrong;", ", ".join(f"{number} {what}" for what, number in seen.items()))
 
 
 if __name__ == "__main__":

@@ -67,9 +67,13 @@ def look_again(
 
 def _is_changed(plan: BackupPlan, task: BackupTask, result: BackupTaskResult) -> bool:
     """Return whether a partition could not be read as it was at the cut: a directory is gone, as it may be elsewhere
-    now, or the log was cut back by another leader and went on in other files."""
+    now, or the log was cut back by another leader and went on in other files: it ends before it did, or lacks what
+    was between two of its files."""
     limit = task.replicas[0].files.limit
     if result.partition is None or (limit is not None and result.partition.end_offset < limit):
+        return True
+    known = () if task.previous is None else task.previous.partition.lost
+    if any(each not in known for each in result.partition.lost):
         return True
     return not _is_held(plan, task) and any(is_gone(path) for each in task.files for path in each.paths)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.examples import some_quick, usual_part
 from tests.jobs.backup.disks import DEMO, rows_of
-from tests.jobs.backup.simulated.brokers import Brokers
+from tests.jobs.backup.simulated.brokers import COMPLETE, PREPARED, Brokers
 from tests.jobs.backup.simulated.oracle import check, working
 from tests.lock_holder import held_by_another
 
@@ -55,6 +55,22 @@ def test_a_transaction_that_does_not_end_is_named(tmp_path: Path, monkeypatch: p
     (finding,) = [each for each in result.findings if each.severity != "info"]
     assert finding.kind == "transaction-cut-open"
     assert repr(own.name) in finding.message
+    assert not result.is_complete
+
+
+def test_a_transaction_that_only_a_log_has_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its coordinator has completed it, and the log has no marker: whatever made it so, the copy is not whole."""
+    brokers = Brokers(tmp_path / "disks", 3)
+    while not any(each.data and each.prepared is None for each in brokers.transactions):
+        brokers.step()
+    (own,) = [each for each in brokers.transactions if each.data and each.prepared is None]
+    for status in (PREPARED, COMPLETE):
+        brokers._decide(own, status)
+    monkeypatch.setattr("tests.jobs.backup.simulated.oracle.STEPS", -1)
+    with working(brokers, 3):
+        result = brokerless.backup(brokers.disks, tmp_path / "backup")
+    assert result.snapshot.cut is not None
+    assert own.producer in {each.producer_id for each in result.snapshot.cut.open}
     assert not result.is_complete
 
 

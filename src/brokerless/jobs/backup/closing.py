@@ -19,7 +19,14 @@ from brokerless.errors import UnreadableError
 from brokerless.internals.entries import decode_entry, read_entries
 from brokerless.internals.records import CONSUMER_OFFSETS, TRANSACTION_STATE
 from brokerless.jobs.backup.cut import BackupCut, held_end, hold, where_now
-from brokerless.jobs.backup.tails import CoordinatorLog, LoggedMarker, PartitionTail, TransactionDecision, furthest
+from brokerless.jobs.backup.tails import (
+    CoordinatorLog,
+    LoggedMarker,
+    Ongoing,
+    PartitionTail,
+    TransactionDecision,
+    furthest,
+)
 from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
 from brokerless.log.backups.snapshot import UndecidedTransaction
@@ -35,7 +42,7 @@ _PATIENCE_S, _PAUSE_S = 30, 0.02
 class Closed:
     """Where logs are to be read to, where they ended at the cut, and their leader epochs then. ``transactions``: how
     many were closed; ``open``: those that were not. ``markers``: those that a log has after the cut. ``paths``: logs
-    that were opened again, by their paths."""
+    that were opened again, by their paths. ``ongoing``: what coordinators knew of each producer at the cut."""
 
     ends: Mapping[TopicPartition, int]
     cut_at: Mapping[TopicPartition, int]
@@ -44,6 +51,7 @@ class Closed:
     open: tuple[UndecidedTransaction, ...]
     markers: Mapping[TopicPartition, Sequence[LoggedMarker]]
     paths: Mapping[str, PartitionPath]
+    ongoing: Mapping[int, Ongoing]
 
 
 def close_transactions(
@@ -96,17 +104,17 @@ class _Closing:
         self.cut_at = dict(self.ends)
         for place in [each for each in self.ends if each[0] == TRANSACTION_STATE]:
             own = self.replicas[place]
-            log = CoordinatorLog(partial(self._now, place), self.max_batch_bytes)
+            since = min((self.cut.earlier[each.path] for each in own if each.path in self.cut.earlier), default=0)
+            until = self.ends[place]
+            log = CoordinatorLog(partial(self._now, place), since, until, max_batch_bytes=self.max_batch_bytes)
             while not log.follow() and time.monotonic() < self.until:
                 time.sleep(_PAUSE_S)
             self.coordinators.append(log)
-            since = min((self.cut.earlier[each.path] for each in own if each.path in self.cut.earlier), default=0)
-            until = self.ends[place]
             for each in (one for decided in log.decisions.values() for one in decided):
                 if each.offset < until and (each.complete is None or each.complete >= since):
                     self.pending.append(each)
             for transactional_id, offset in log.unknown:
-                if since <= offset < until:
+                if offset < until:
                     self.unknown.append(UndecidedTransaction(transactional_id, -1, ()))
 
     def step(self) -> bool:
@@ -137,7 +145,7 @@ class _Closing:
         places = sorted({place for each in decisions for place in each.places if place in self.ends})
         if not all(self._tail(place).follow() for place in places):
             return False
-        if not log.follow() or len(log.decisions[producer_id]) != len(decisions):
+        if not log.follow() or log.decisions[producer_id][-1] is not decisions[-1]:
             return False
         for place in places:
             # What retention has deleted of what came in is read up to: then the copy has it deleted, too, or whole.
@@ -251,6 +259,7 @@ class _Closing:
         return Closed(
             self.ends, self.cut_at, self.epochs, transactions=closed,
             open=(*found, *self.unknown), markers=markers, paths=self.paths,
+            ongoing={producer_id: each for log in self.coordinators for producer_id, each in log.ongoing.items()},
         )  # fmt: skip
 
 

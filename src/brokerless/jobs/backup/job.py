@@ -114,10 +114,12 @@ def _backup(plan: BackupPlan, done: Done, processes: int | None) -> BackupResult
 
 def _cut_of(plan: BackupPlan, results: Sequence[BackupTaskResult]) -> SnapshotCut:
     """Return what a snapshot says of the cut; open are also those transactions whose markers were found and are not in
-    what was stored, as a leader lost them."""
+    what was stored, as a leader lost them; and those that a log has open since before the cut, where their coordinator
+    knows of none."""
     assert plan.cut is not None
     assert plan.closed is not None
     lost: dict[int, set[TopicPartition]] = {}
+    listed = {each.producer_id for each in plan.closed.open}
     for each in (one for one in results if one.partition is not None):
         assert each.partition is not None
         place = each.partition.topic, each.partition.partition
@@ -126,6 +128,11 @@ def _cut_of(plan: BackupPlan, results: Sequence[BackupTaskResult]) -> SnapshotCu
         for producer_id in counts.keys() | each.markers.keys() if each.markers or known else ():
             if each.markers.get(producer_id, 0) != counts[producer_id]:
                 lost.setdefault(producer_id, set()).add(place)
+        for one in each.partition.open_transactions:
+            ongoing = plan.closed.ongoing.get(one.producer_id)
+            is_old = one.first_offset < plan.closed.cut_at.get(place, each.partition.end_offset)
+            if is_old and ongoing is not None and place not in ongoing.places and one.producer_id not in listed:
+                lost.setdefault(one.producer_id, set()).add(place)
     found = (undecided(None, producer_id, places) for producer_id, places in sorted(lost.items()))
     return SnapshotCut(plan.cut.began, plan.cut.ended, plan.closed.transactions, open=(*plan.closed.open, *found))
 

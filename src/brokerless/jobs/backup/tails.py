@@ -7,7 +7,7 @@ that it is complete. The transactions of one producer follow one another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -28,8 +28,10 @@ from brokerless.log.segment import Chunk, scan_headers
 from brokerless.log.walk import start_of
 from brokerless.progress import ignore
 
-_PREPARED, _COMPLETE = (2, 3, 7), (4, 5)
+_ONGOING, _PREPARED, _COMPLETE = 1, (2, 3, 7), (4, 5)
 """Of ``transactionStatus``."""
+_KEPT = 4
+"""How many decisions of a producer are kept that were complete before all logs were read."""
 Replicas = Callable[[], Sequence[PartitionPath]]
 """Lists the replicas of a partition as they are now."""
 
@@ -39,6 +41,13 @@ class LoggedMarker(NamedTuple):
 
     offset: int
     producer_id: int
+
+
+class Ongoing(NamedTuple):
+    """What a coordinator knows of a producer's transaction: its partitions, none where it has none or is decided."""
+
+    transactional_id: str
+    places: tuple[TopicPartition, ...]
 
 
 @dataclass(eq=False, slots=True)
@@ -153,12 +162,16 @@ def furthest(replicas: Sequence[PartitionPath]) -> PartitionPath | None:
 
 
 class CoordinatorLog:
-    """A partition of ``__transaction_state``, and the decisions in it, by producer and in order. ``unknown``: IDs of
-    transactions that were completed, of which the decision is not in it."""
+    """A partition of ``__transaction_state``, and the last decisions in it, by producer and in order. ``since``,
+    ``until``: where it ended at the first look and at the last. ``unknown``: IDs of transactions that were completed
+    from ``since`` on, of which the decision is not in it. ``ongoing``: the partitions in which each producer had a
+    transaction at ``until``, with its ID."""
 
-    def __init__(self, replicas: Replicas, max_batch_bytes: int) -> None:
+    def __init__(self, replicas: Replicas, since: int, until: int, *, max_batch_bytes: int) -> None:
         self.decisions: dict[int, list[TransactionDecision]] = {}
         self.unknown: list[tuple[str, int]] = []
+        self.ongoing: dict[int, Ongoing] = {}
+        self._since, self._until = since, until
         self._last: dict[str, TransactionDecision] = {}
         self._replicas, self._limit, self._next = replicas, max_batch_bytes, 0
 
@@ -184,17 +197,23 @@ class CoordinatorLog:
 
     def _add(self, offset: int, transactional_id: str, data: dict[str, Any]) -> None:
         status, before = data["transactionStatus"], self._last.get(transactional_id)
+        if offset < self._until:
+            places = _places(data) if status == _ONGOING else ()
+            self.ongoing[data["producerId"]] = Ongoing(transactional_id, places)
         is_open = before is not None and before.complete is None
         if status in _PREPARED and not is_open:
-            places = tuple(
-                (each["topic"], number)
-                for each in data["transactionPartitions"] or []
-                for number in each["partitionIds"]
-            )
-            found = TransactionDecision(transactional_id, data["producerId"], offset, places)
+            found = TransactionDecision(transactional_id, data["producerId"], offset, _places(data))
             self._last[transactional_id] = found
-            self.decisions.setdefault(found.producer_id, []).append(found)
+            own = self.decisions.setdefault(found.producer_id, [])
+            own.append(found)
+            while len(own) > _KEPT and own[0].complete is not None and own[0].complete < self._since:
+                del own[0]
         elif status in _COMPLETE and before is not None and is_open:
             before.complete = offset
-        elif status in _COMPLETE:
+        elif status in _COMPLETE and offset >= self._since:
             self.unknown.append((transactional_id, offset))
+
+
+def _places(data: Mapping[str, Any]) -> tuple[TopicPartition, ...]:
+    rows = data["transactionPartitions"] or []
+    return tuple((each["topic"], number) for each in rows for number in each["partitionIds"])

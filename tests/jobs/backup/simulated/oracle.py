@@ -96,12 +96,15 @@ def check(root: Path, seed: int, runs: int = 1, seen: Counter[str] | None = None
         with working(brokers, seed + 1000 * number) as cuts:
             result = brokerless.backup(brokers.disks, place, name=f"run-{number}")
         assert cuts[0].metadata is not None
+        ends = {Path(path).name: end for path, end in cuts[0].ends.items()}
         if seen is not None and result.snapshot.cut is not None:
             seen["transactions closed"] += result.snapshot.cut.closed
             seen["left open"] += len(result.snapshot.cut.open)
             seen["snapshots"] += 1
             seen["with open ones"] += bool(result.snapshot.cut.open)
         for wrong in _differences(brokers, place, result, begun, cuts[0].metadata.end_offset):
+            yield f"seed {seed}, run {number}: {wrong}"
+        for wrong in _older_transactions(brokers, result, ends, begun):
             yield f"seed {seed}, run {number}: {wrong}"
 
 
@@ -139,6 +142,19 @@ def _differences(brokers: Brokers, place: Path, result: BackupResult, begun: int
         partition = ends.get((row["topic"], row["partition"]))
         if partition is not None and row["offset"] > partition.end_offset:
             yield f"{row['group']} is at {row['offset']} of {partition.name}, which ends at {partition.end_offset}"
+
+
+def _older_transactions(brokers: Brokers, result: BackupResult, ends: dict[str, int], begun: int) -> Iterator[str]:
+    """Transactions that a log had decided at the cut, and their coordinator's log had not: it would give out epochs of
+    producers again. ``ends``: where each log ended at the cut, by its name."""
+    stored = {(each.topic, each.partition): each for each in result.snapshot.partitions}
+    kept = {each.place for each in brokers.ever if each.versions[-1][0] <= begun and each.topic not in COMPACTED}
+    for each in brokers.transactions:
+        home = stored.get((TRANSACTIONS, partition_of(each.name, 2)))
+        if home is not None and (each.prepared is None or each.prepared >= home.end_offset):
+            for place, offset in each.offsets.items():
+                if place in kept and 0 <= offset < ends.get(f"{place[0]}-{place[1]}", -1):
+                    yield f"the log of transactions is older than the transaction of {each.name}, {each.offsets}"
 
 
 def _rows(log: brokerless.Log) -> list[Row]:

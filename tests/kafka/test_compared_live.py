@@ -3,7 +3,6 @@ offset; what was changed while it ran is found, and nothing else."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,8 +32,9 @@ from brokerless.jobs.diff.live import cluster, copy
 from tests.cli.conftest import Run
 from tests.cli.conftest import run as run
 from tests.kafka import live
-from tests.kafka.broker import KafkaBroker
+from tests.kafka.broker import KafkaBroker, free_ports
 from tests.kafka.producers import Record, produce_confluent
+from tests.kafka.test_restored_live import add_login
 
 pytestmark = pytest.mark.xdist_group("compared-live")
 SETTINGS = {
@@ -51,6 +51,8 @@ class Running:
 
     broker: KafkaBroker
     disk: Path
+    login: str
+    """A listener that asks for a password; its user may do nothing."""
 
     @property
     def url(self) -> str:
@@ -60,7 +62,11 @@ class Running:
 @pytest.fixture(scope="module")
 def running(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     directory = tmp_path_factory.mktemp("compared-live")
-    with KafkaBroker(directory / "broker", SETTINGS) as broker:
+    broker = KafkaBroker(directory / "broker", SETTINGS)
+    with free_ports(1) as (port,):
+        login = f"127.0.0.1:{port}"
+    add_login(broker, login)
+    with broker:
         live.write_everything(broker)
         broker.create_topic("empty", 1)
         broker.create_topic("cleaned", 1, cleanup_policy="compact", retention_ms=7)
@@ -68,8 +74,8 @@ def running(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         commit(broker, GROUP)
         add_acl(broker, "clicks", "User:ann")
         add_user(broker, "ann")
-        shutil.copytree(broker.log_dir, directory / "disk")
-        yield Running(broker, directory / "disk")
+        broker.copy_log_dir(directory / "disk")
+        yield Running(broker, directory / "disk", login)
 
 
 def keyed(numbers: range) -> list[Record]:
@@ -88,11 +94,10 @@ def wait(admin: AdminClient, what: str, *arguments: Any) -> None:
         done.result(30)
 
 
-def add_acl(broker: KafkaBroker, topic: str, principal: str) -> None:
+def add_acl(broker: KafkaBroker, topic: str, principal: str, operation: AclOperation = AclOperation.READ) -> None:
     own = AclBinding(
-        ResourceType.TOPIC, topic, ResourcePatternType.PREFIXED, principal, "*", AclOperation.READ,
-        AclPermissionType.ALLOW,
-    )  # fmt: skip
+        ResourceType.TOPIC, topic, ResourcePatternType.PREFIXED, principal, "*", operation, AclPermissionType.ALLOW
+    )
     wait(broker.admin(), "create_acls", [own])
 
 
@@ -206,6 +211,57 @@ def test_records_that_do_not_come_are_an_error_of_their_partition(
         brokerless.diff(running.disk, running.url, topics=["live-mixed"])
 
 
+def test_what_a_user_may_not_know_is_named_and_never_a_difference(
+    running: Running,
+    run: Run,
+    tmp_path: Path,
+) -> None:
+    """The user may read a topic, and describe another one, whose records are not waited for."""
+    add_acl(running.broker, "live-mixed", "User:ann")
+    add_acl(running.broker, "empty", "User:ann")
+    add_acl(running.broker, "cleaned", "User:ann", AclOperation.DESCRIBE)
+    config = tmp_path / "client.properties"
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    login = f'sasl.jaas.config={module} required username="ann" password="right";'
+    config.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n{login}\n")
+    before = ("diff", running.disk, f"kafka://{running.login}", "--command-config", config)
+    read = run(*before, "-t", "live-mixed", "-t", "empty")
+    assert (read.exit_code, read.lines[-1]) == (0, "3 partitions: the same")
+    assert "groups are not compared: the client's user may not describe the cluster (ACL)" in read.err
+    assert "settings are not compared: the client's user may not describe those of empty, live-mixed (ACL)" in read.err
+    for part in ("groups", "settings", "acls", "users"):
+        refused = run(*before, "--only", part)
+        assert (refused.exit_code, refused.out) == (2, b""), part
+        assert "the client's user may not describe" in refused.err
+    denied = run(*before, "-t", "cleaned", "--only", "records")
+    assert (denied.exit_code, denied.out) == (2, b"")
+    assert "Topic authorization failed" in denied.err
+    assert denied.err.splitlines()[-1] == "nothing was compared"
+
+
+def test_a_topic_that_is_made_again_while_it_is_read_is_no_mixture_of_both(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker, listing = running.broker, cluster.list_partitions
+    broker.create_topic("twice", 1)
+    produce_confluent(broker, "twice", keyed(range(10)), "none")
+
+    def made_again(*arguments: Any) -> Any:
+        found = listing(*arguments)
+        wait(broker.admin(), "delete_topics", ["twice"])
+        while "twice" in broker.admin().list_topics(timeout=10).topics:
+            pass
+        broker.create_topic("twice", 1)
+        produce_confluent(broker, "twice", keyed(range(20)), "none")
+        return found
+
+    disk = str(broker.log_dir / "twice-0")
+    monkeypatch.setattr(cluster, "list_partitions", made_again)
+    with pytest.raises(UnreadableError, match="twice-0: the topic was deleted or made again while it was read"):
+        brokerless.diff(disk, running.url, topics=["twice"], only=["records"], allow=["another-topic"])
+    wait(broker.admin(), "delete_topics", ["twice"])
+
+
 def test_what_was_changed_since_is_found_and_nothing_else(running: Running) -> None:
     """The last test, as it changes the cluster: more records, fewer at the start, cleaned keys, a group that went on
     and one that is new, settings, ACLs and users."""
@@ -227,6 +283,9 @@ def test_what_was_changed_since_is_found_and_nothing_else(running: Running) -> N
     }  # fmt: skip
     assert [str(each) for each in found.state] == [
         "setting live-mixed: retention.ms is 5000 on the right, not set on the left",
+        "acl ALLOW DESCRIBE on TOPIC cleaned (PREFIXED) to User:ann from *: on the right only",
+        "acl ALLOW READ on TOPIC empty (PREFIXED) to User:ann from *: on the right only",
+        "acl ALLOW READ on TOPIC live-mixed (PREFIXED) to User:ann from *: on the right only",
         "acl ALLOW READ on TOPIC orders (PREFIXED) to User:bob from *: on the right only",
         "user bob (SCRAM-SHA-256): on the right only",
     ]

@@ -173,7 +173,10 @@ def run(options: Namespace) -> int:
     compared = Diff(found, beside.groups, beside.state)
     if not compared.is_same:
         output.exit_code = max(output.exit_code, FINDINGS)
-    output.result(rows_beside(compared), lines(compared), as_json=options.json)
+    if pairs and not (found or compared.groups or compared.state):
+        output.say("nothing was compared")
+    else:
+        output.result(rows_beside(compared), lines(compared), as_json=options.json)
     return _end(compared, options, output)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,14 +15,16 @@ from brokerless.log.settings.definitions import is_password
 from brokerless.progress import Report
 
 StateKind = Literal["setting", "topic", "acl", "user", "quota"]
+QUOTAS = "quotas"
 PARTS: dict[str, StateKind] = {
     "settings": "setting",
     "topics": "topic",
     "acls": "acl",
     "users": "user",
-    "quotas": "quota",
+    QUOTAS: "quota",
 }
 """What ``--only`` names, and what one of these is called."""
+_SHOWN = 3
 HIDDEN = "hidden"
 """In place of a secret."""
 
@@ -81,13 +83,13 @@ def cluster_of(side: Side, report: Report) -> ClusterState:
 def compare_clusters(
     left: Cluster | RunningCluster,
     right: Cluster | RunningCluster,
-    parts: Collection[str],
+    parts: Set[str],
     topics: Collection[str] | None,
 ) -> Iterator[StateDifference]:
     """Yield what differs. ``parts``: keys of :data:`PARTS`; ``topics``: of these alone, and then of nothing that is of
     no topic; None for all."""
     for part, kind in PARTS.items():
-        if part not in parts or (topics is not None and part not in ("settings", "topics")):
+        if part not in parts & compared_of(topics):
             continue
         ours, theirs = (_read(part, each, topics) for each in (left, right))
         if ours is None or theirs is None:
@@ -95,27 +97,43 @@ def compare_clusters(
         if part == "users" and (isinstance(left, RunningCluster) or isinstance(right, RunningCluster)):
             # A running cluster tells nobody what a password is checked by.
             ours, theirs = ({name: _StateValue("", HIDDEN) for name in each} for each in (ours, theirs))
-        for name in sorted(ours.keys() | theirs.keys()):
+        hidden = _hidden(left) | _hidden(right) if part == "settings" else frozenset[str]()
+        for name in sorted(each for each in ours.keys() | theirs.keys() if each.rpartition(": ")[0] not in hidden):
             one, other = ours.get(name), theirs.get(name)
             if one is None or other is None or one.exact != other.exact:
                 shown = [None if each is None else each.shown for each in (one, other)]
                 yield StateDifference(kind, name, *shown)
 
 
-def untold(cluster: ClusterState, part: str) -> str | None:
-    """Return why a part of a running cluster is not known; None where it is."""
+def compared_of(topics: Collection[str] | None) -> Set[str]:
+    """Return the keys of :data:`PARTS` that are compared of some topics; None for all of the cluster."""
+    return PARTS.keys() if topics is None else {"settings", "topics"}
+
+
+def untold(cluster: ClusterState, part: str, topics: Collection[str] | None = None) -> str | None:
+    """Return why a part of a running cluster is not known, or not all of it; None where it is. ``topics``: as
+    :func:`compare_clusters` has them."""
     if not isinstance(cluster, RunningCluster):
         return None
-    if part == "quotas":
+    if part == QUOTAS:
         return "confluent-kafka does not ask a running cluster for quotas"
+    hidden = sorted(each for each in cluster.hidden if topics is None or each in topics)
+    if part == "settings" and hidden:
+        shown = ", ".join(hidden[:_SHOWN]) + (f" and {len(hidden) - _SHOWN} more" if len(hidden) > _SHOWN else "")
+        return f"the client's user may not describe those of {shown} (ACL)"
     return cluster.denied.get(part)
+
+
+def _hidden(cluster: Cluster | RunningCluster) -> frozenset[str]:
+    return frozenset(cluster.hidden) if isinstance(cluster, RunningCluster) else frozenset()
 
 
 def _read(
     part: str, cluster: Cluster | RunningCluster, topics: Collection[str] | None
 ) -> dict[str, _StateValue] | None:
     if isinstance(cluster, RunningCluster):
-        return None if untold(cluster, part) is not None else _READERS_OF_LIVE[part](cluster, topics)
+        is_told = part == "settings" or untold(cluster, part) is None
+        return _READERS_OF_LIVE[part](cluster, topics) if is_told else None
     return _READERS[part](cluster, topics)
 
 

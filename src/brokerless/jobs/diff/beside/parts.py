@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Kind
 from brokerless.internals.records import CONSUMER_OFFSETS
 from brokerless.jobs.diff.beside.cluster_state import (
     PARTS,
+    QUOTAS,
     ClusterState,
     StateDifference,
     cluster_of,
     compare_clusters,
+    compared_of,
     untold,
 )
 from brokerless.jobs.diff.beside.groups import GroupDiff, GroupSettings, compare_groups, has_groups
@@ -61,6 +63,10 @@ def compare_beside_records(
             groups = tuple(compare_groups(sides, (left, right), settings, report))
         elif only:
             raise _lacks(lacking, clusters, GROUPS, CONSUMER_OFFSETS)
+        else:
+            for each in clusters:
+                if (reason := untold(each, GROUPS)) is not None:
+                    _say_untold(each, GROUPS, reason, is_requested=False, report=report)
     state: tuple[StateDifference, ...] = ()
     if parts & PARTS.keys():
         if left is not None and right is not None:
@@ -68,8 +74,8 @@ def compare_beside_records(
         elif only:
             raise _lacks(sides[0] if left is None else sides[1], clusters, "", names.CLUSTER_METADATA)
         for each in clusters:
-            for part in sorted(parts & PARTS.keys()):
-                if (reason := untold(each, part)) is not None:
+            for part in sorted(parts & compared_of(settings.topics)):
+                if (reason := untold(each, part, settings.topics)) is not None:
                     _say_untold(each, part, reason, is_requested=bool(only), report=report)
     return BesideRecords(groups, state)
 
@@ -80,7 +86,8 @@ def _say_untold(cluster: ClusterState, part: str, reason: str, *, is_requested: 
     error = UnreadableError(cluster.url, f"{part} are not compared: {reason}", Kind.NOT_COMPARED)
     if is_requested:
         raise error
-    report(error.finding(cluster.url))
+    finding = error.finding(cluster.url)
+    report(finding if part == QUOTAS else replace(finding, severity="warning"))  # which no right of the user changes
 
 
 def _lacks(side: Side, clusters: Iterable[ClusterState], part: str, topic: str) -> UnreadableError:

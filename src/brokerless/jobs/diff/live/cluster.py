@@ -44,7 +44,8 @@ class RunningPartition(PartitionPath):
 @dataclass(frozen=True, slots=True)
 class RunningCluster:
     """What a running cluster says beside its records: the positions of groups, and by what it is called each setting,
-    topic, ACL and user; None for what it does not let this client know, with the reason in ``denied``."""
+    topic, ACL and user; None for what it does not let this client know, with the reason in ``denied``. ``hidden``: what
+    settings are of (a topic, ``broker 1``) that this client may not describe."""
 
     url: str
     groups: Mapping[str, Mapping[TopicPartition, int]] | None
@@ -53,6 +54,7 @@ class RunningCluster:
     acls: Collection[str] | None
     users: Collection[str] | None
     denied: Mapping[str, str]
+    hidden: Collection[str] = ()
 
 
 def is_live(path: object) -> bool:
@@ -78,7 +80,7 @@ def list_partitions(connection: ClusterConnection) -> LogDirectory:
     metadata = connection.ask(lambda left: connection.admin.list_topics(timeout=left))
     places = [(topic, number) for topic, each in sorted(metadata.topics.items()) for number in sorted(each.partitions)]
     begins, ends = (_offsets(connection, places, spec) for spec in ("earliest", "latest"))
-    ids = _topic_ids(connection, sorted(metadata.topics))
+    ids = topic_ids(connection, sorted(metadata.topics))
     policies = _described(connection, [(library.admin.ResourceType.TOPIC, each) for each in sorted(metadata.topics)])
     url = RUNNING_CLUSTER + connection.bootstrap
     found: list[PartitionPath] = []
@@ -101,21 +103,38 @@ def describe(connection: ClusterConnection, partitions: Collection[PartitionPath
 
     def known(part: str, read: Any) -> Any:
         try:
+            _refuse_a_part(connection)
             return read()
         except ClusterError as error:
             denied[part] = str(error)
             return None
 
     topics = {each.topic or "" for each in partitions}
+    settings, hidden = _settings(connection, topics)
     return RunningCluster(
         RUNNING_CLUSTER + connection.bootstrap,
         groups=known("groups", lambda: _groups(connection)),
-        settings=known("settings", lambda: _settings(connection, topics)),
+        settings=settings,
         topics=_topics(connection, topics),
         acls=known("acls", lambda: _acls(connection)),
         users=known("users", lambda: _users(connection)),
         denied=denied,
+        hidden=hidden,
     )
+
+
+def _refuse_a_part(connection: ClusterConnection) -> None:
+    """Raise :class:`ClusterError` where this client may not describe the cluster: it then lists some groups only
+    (``KafkaApis.handleListGroupsRequest``, 4.4.0), confluent-kafka 2.16 takes the refusal of ACLs for none, and that
+    of users ends the process."""
+    operations = load_library().admin.AclOperation
+
+    def ask(left: float) -> Any:
+        asked = connection.admin.describe_cluster(include_authorized_operations=True, request_timeout=left)
+        return asked.result().authorized_operations
+
+    if operations.DESCRIBE not in (connection.ask(ask) or ()):
+        raise ClusterError("the client's user may not describe the cluster (ACL)")
 
 
 def _offsets(connection: ClusterConnection, places: list[TopicPartition], at: str) -> dict[TopicPartition, int]:
@@ -132,7 +151,7 @@ def _offsets(connection: ClusterConnection, places: list[TopicPartition], at: st
     return connection.ask(ask)
 
 
-def _topic_ids(connection: ClusterConnection, topics: list[str]) -> dict[str, str]:
+def topic_ids(connection: ClusterConnection, topics: list[str]) -> dict[str, str]:
     """The IDs of topics; none of those that this client may not describe, and none of Kafka before 2.8."""
     if not topics:
         return {}
@@ -165,13 +184,17 @@ def _described(
     return found
 
 
-def _settings(connection: ClusterConnection, topics: Collection[str]) -> dict[str, str | None]:
-    """Return what was set of topics and brokers while the cluster ran, without secrets, not what brokers' files say."""
+def _settings(connection: ClusterConnection, topics: Collection[str]) -> tuple[dict[str, str | None], frozenset[str]]:
+    """Return what was set of topics and brokers while the cluster ran, without secrets, not what brokers' files say;
+    and of which of them this client may not know."""
     library = load_library()
     kinds, sources = library.admin.ResourceType, library.admin.ConfigSource
     brokers = [(kinds.BROKER, str(each)) for each in connection.brokers]
     found: dict[str, str | None] = {}
     described = _described(connection, [*((kinds.TOPIC, each) for each in sorted(topics)), *brokers])
+    hidden = {each for each in topics if ("TOPIC", each) not in described}
+    of_brokers = {f"broker {each}" for _, each in brokers if ("BROKER", each) not in described}
+    hidden |= {"broker default", *of_brokers} if of_brokers else set()
     for (kind, name), own in described.items():
         names = {
             sources.DYNAMIC_TOPIC_CONFIG.value: name,
@@ -182,7 +205,7 @@ def _settings(connection: ClusterConnection, topics: Collection[str]) -> dict[st
             of = names.get(each.source)
             if of is not None and (kind == "BROKER") == of.startswith("broker "):
                 found[f"{of}: {each.name}"] = each.value
-    return found
+    return found, frozenset(hidden)
 
 
 def _topics(connection: ClusterConnection, topics: Collection[str]) -> dict[str, str]:

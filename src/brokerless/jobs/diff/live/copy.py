@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 
 from brokerless.errors import ClusterError
-from brokerless.jobs.diff.live.cluster import CLIENT_ID, RunningPartition
+from brokerless.jobs.diff.live.cluster import CLIENT_ID, RunningPartition, topic_ids
 from brokerless.jobs.load.loader import Loading, load_into
 from brokerless.jobs.load.routing import Routing
-from brokerless.jobs.restore.live.connection import ClusterConnection, load_library
+from brokerless.jobs.restore.live.connection import ClusterConnection, describe, load_library
 from brokerless.log import names
 from brokerless.log.commit.partition_writer import scratch_directory
 from brokerless.log.directory import PartitionPath, resolve
@@ -41,6 +41,7 @@ def at_hand(partition: PartitionPath | None, stack: ExitStack) -> PartitionPath 
 def _copied(partition: RunningPartition, to: Path) -> RunningPartition:
     """Copy a partition. Where records were deleted meanwhile, it begins later."""
     connection = ClusterConnection(partition.bootstrap, partition.client, client_id=CLIENT_ID)
+    connection.open()
     topic, number = partition.place
     routing = Routing(topic, number, start_offset=partition.begin, topic_id=partition.topic_id)
     consumer = _consumer(connection)
@@ -51,6 +52,7 @@ def _copied(partition: RunningPartition, to: Path) -> RunningPartition:
         )
     finally:
         consumer.close()
+    _refuse_another_topic(connection, partition)
     own = to / names.partition_directory(topic, number)
     if not own.exists():  # nothing came
         return replace(partition, begin=max(begin, partition.begin))
@@ -65,6 +67,13 @@ def _consumer(connection: ClusterConnection) -> Any:
         isolation_level="read_uncommitted", check_crcs=True,
     )  # fmt: skip
     return connection.create(lambda: load_library().Consumer(settings))
+
+
+def _refuse_another_topic(connection: ClusterConnection, partition: RunningPartition) -> None:
+    """Raise :class:`ClusterError` where the topic is not the one that was listed: a consumer does not say so."""
+    topic, _ = partition.place
+    if partition.topic_id is not None and topic_ids(connection, [topic]).get(topic) != partition.topic_id:
+        raise ClusterError(f"{partition.url}: the topic was deleted or made again while it was read; do this again")
 
 
 def _batches(connection: ClusterConnection, consumer: Any, partition: RunningPartition) -> Iterator[pa.RecordBatch]:
@@ -83,15 +92,26 @@ def _batches(connection: ClusterConnection, consumer: Any, partition: RunningPar
                     taken.append(each)
             elif error.code() == library.KafkaError._PARTITION_EOF:
                 reached = max(reached, each.offset())
-            elif not error.retriable() and error.fatal():
-                raise connection.failure(library.KafkaException(error))
+            elif error.fatal() or each.topic() is not None:  # not what is of the group, which is not used
+                raise ClusterError(f"{partition.url}: {describe(library.KafkaException(error))}")
         if messages:
             heard = time.monotonic()
         elif connection.denied is not None or time.monotonic() - heard > _SILENCE_S:
-            text = connection.denied or f"no record came for {_SILENCE_S:.0f} s after offset {reached - 1}"
-            raise ClusterError(f"{partition.url}: {text}")
+            raise _silence(connection, partition, reached)
         if taken:
             yield _rows(taken)
+
+
+def _silence(connection: ClusterConnection, partition: RunningPartition, reached: int) -> ClusterError:
+    """Return why no more records come, as far as that is known."""
+    if connection.denied is not None:
+        return ClusterError(f"{partition.url}: {connection.denied}")
+    try:
+        _refuse_another_topic(connection, partition)
+    except ClusterError as error:
+        return error
+    said = f" ({connection.problems[-1]})" if connection.problems else ""
+    return ClusterError(f"{partition.url}: no record came for {_SILENCE_S:.0f} s after offset {reached - 1}{said}")
 
 
 def _rows(messages: list[Any]) -> pa.RecordBatch:

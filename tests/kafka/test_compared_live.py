@@ -157,7 +157,14 @@ def test_a_cluster_that_is_not_there_or_no_address_is_one_sentence(
     monkeypatch.setattr("brokerless.jobs.restore.live.connection.TIMEOUT_S", 2.0)
     with pytest.raises(ClusterError, match="no broker answers here"):
         brokerless.diff(running.disk, "kafka://127.0.0.1:1")
-    for url in ("kafka://", "kafka://host:9092/orders", "kafka://user:secret@host:9092"):
+    with pytest.raises(UsageError, match="a login is not a part of the address") as refused_login:
+        brokerless.diff(running.disk, "kafka://user:secret@host:9092")
+    assert "secret" not in str(refused_login.value)
+    with pytest.raises(UsageError, match="a running cluster is a side by itself"):
+        brokerless.diff(running.disk, [running.url, running.disk])
+    replicas = run("diff", "--replicas", running.disk, running.url)
+    assert (replicas.exit_code, "does not show its replicas" in replicas.err) == (2, True)
+    for url in ("kafka://", "kafka://host:9092/orders"):
         with pytest.raises(UsageError, match="this is no address; give kafka://HOST:PORT"):
             brokerless.diff(running.disk, url)
     other = run("cat", running.url)
@@ -237,6 +244,12 @@ def test_what_a_user_may_not_know_is_named_and_never_a_difference(
     assert (denied.exit_code, denied.out) == (2, b"")
     assert "Topic authorization failed" in denied.err
     assert denied.err.splitlines()[-1] == "nothing was compared"
+    hidden = run(*before, "-t", "live-segments", "--only", "records")
+    assert (hidden.exit_code, "on the left only" in hidden.out.decode()) == (1, False)
+    assert "live-segments-0: this client may not describe the topic on the right" in hidden.out.decode()
+    config.write_text("s3cret\n")
+    refused = run(*before)
+    assert (refused.exit_code, "a line is not NAME=VALUE" in refused.err, "s3cret" in refused.err) == (2, True, False)
 
 
 def test_a_topic_that_is_made_again_while_it_is_read_is_no_mixture_of_both(

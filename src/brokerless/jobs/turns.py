@@ -151,6 +151,8 @@ def _make(path: Path) -> None:
     """Makes the directory, if it is not there, and finds out at once whether anything can be written to it."""
     if path.exists() and not path.is_dir():
         raise UsageError(f"{path}: this is a file, and the state is a directory of its own; name another")
+    if not path.parent.is_dir():
+        raise UnwritableError(f"{path}: there is no directory {path.parent}; make it, or name another")
     with unwritable(path):
         if not path.exists():
             make_inner_directory(path)

@@ -136,6 +136,9 @@ def _compare_pair(pair: Pair, settings: DiffSettings, stack: ExitStack, done: Do
         return replace(result, problem="not-restored", explanation=text)
     if left is None or right is None:
         problem, hand = ("only-right", "right") if left is None else ("only-left", "left")
+        if pair.is_undescribed:
+            text = f"this client may not describe the topic on the {OTHER[hand]}, so that it was not compared"
+            return replace(result, problem="not-described", explanation=text)
         return replace(result, problem=problem, explanation=f"this partition is on the {hand} only")
     if pair.topic_ids is not None and "another-topic" not in settings.allowed:
         text = (

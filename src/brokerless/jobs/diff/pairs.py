@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError, UsageError
-from brokerless.jobs.diff.live.cluster import ClientConfig, RunningPartition, is_live
+from brokerless.jobs.diff.live.cluster import ClientConfig, RunningPartition, is_live, undescribed_topics
 from brokerless.jobs.named_partitions import topic_id_of_partition
 from brokerless.jobs.restore.live.offset_map import is_map, load_map_start, read_runs
 from brokerless.log.checkpoint.leader_epochs import load_epochs, rank
@@ -106,7 +106,8 @@ class Pair:
     ``is_restored``: whether an offset map, if there is one, has something of it. ``limit``: the offset before which
     they are compared, None for all that both should have. ``anchors``: where the offsets of both sides are others, and
     their order is the same, pairs of offsets that are one record (int64, shape ``(n, 2)``). ``is_replica``: both are
-    replicas of one cluster."""
+    replicas of one cluster. ``is_undescribed``: the side without it is a running cluster that does not describe its
+    topic to this client."""
 
     topic: str | None
     partition: int | None
@@ -118,6 +119,7 @@ class Pair:
     limit: int | None = None
     is_replica: bool = False
     anchors: Int64s | None = None
+    is_undescribed: bool = False
 
     @property
     def partitions(self) -> list[PartitionPath]:
@@ -133,6 +135,10 @@ class Side:
     directories: Sequence[LogDirectory]
     partitions: Sequence[PartitionPath]
     client: ClientConfig = None
+
+    def __post_init__(self) -> None:
+        if self.url is not None and len(self.directories) > 1:
+            raise UsageError(f"{self.url}: a running cluster is a side by itself; give no disk beside it")
 
     @property
     def url(self) -> str | None:
@@ -165,7 +171,17 @@ def pair(left: Side, right: Side) -> list[Pair]:
     for side, own in ((left, ours), (right, theirs)):
         if side.is_one_partition:
             chosen &= own.keys()
-    return [pair_of(name, ours.get(name), theirs.get(name)) for name in sorted(chosen)]
+    unknown = _undescribed(left, theirs.keys() - ours.keys()) | _undescribed(right, ours.keys() - theirs.keys())
+    return [
+        replace(pair_of(name, ours.get(name), theirs.get(name)), is_undescribed=name[0] in unknown)
+        for name in sorted(chosen)
+    ]
+
+
+def _undescribed(side: Side, lacking: Iterable[Name]) -> set[str]:
+    """The topics that a running cluster may have, and does not describe to this client."""
+    topics = {topic for topic, _ in lacking}
+    return set() if side.url is None else undescribed_topics(side.url, side.client, topics)
 
 
 def _check_files(directories: Iterable[LogDirectory]) -> None:

@@ -17,7 +17,7 @@ Hand = Literal["left", "right"]
 OTHER: dict[Hand, Hand] = {"left": "right", "right": "left"}
 ONLY_ON: dict[Hand, What] = {"left": "missing", "right": "extra"}
 """What a record is that only this side has."""
-Problem = Literal["another-topic", "no-common-offset", "not-restored", "only-left", "only-right"]
+Problem = Literal["another-topic", "no-common-offset", "not-restored", "only-left", "only-right", "not-described"]
 _MOST_KEY_BYTES = 60
 
 

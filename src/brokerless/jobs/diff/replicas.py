@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from brokerless import clock
 from brokerless.errors import UnreadableError, UsageError
+from brokerless.jobs.diff.live.cluster import RunningPartition
 from brokerless.jobs.diff.pairs import Name, Pair, pair_of, ranked
 from brokerless.jobs.diff.partition_diff import PartitionDiff
 from brokerless.jobs.ledger import Checked, Ledger, run_id_of
@@ -68,6 +69,9 @@ def begin_scrub(partitions: Sequence[PartitionPath], budget: int | None, path: s
     Raises :class:`UsageError` where no partition has two replicas, and as :func:`brokerless.jobs.turns.open_ledger`.
     """
     replicas: dict[Name, list[PartitionPath]] = {}
+    for each in partitions:
+        if isinstance(each, RunningPartition):
+            raise UsageError(f"{each.url}: a running cluster does not show its replicas; give disks")
     refuse_repeated((each.path for each in partitions), "give each disk once")
     for each in partitions:
         if each.topic is not None and each.topic != names.CLUSTER_METADATA:

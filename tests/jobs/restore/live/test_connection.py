@@ -66,6 +66,6 @@ def test_nobody_who_answers_is_an_error_within_the_time(monkeypatch: pytest.Monk
     monkeypatch.setattr(connection, "TIMEOUT_S", 0.5)
     with free_ports(1) as (port,):
         pass
-    text = f"127.0.0.1:{port}: no broker answers here .*refused.*; see whether bootstrap"
+    text = f"127.0.0.1:{port}: no broker answers here .*refused.*; see whether the address"
     with pytest.raises(ClusterError, match=text):
         ClusterConnection(f"127.0.0.1:{port}").open()

@@ -12,7 +12,7 @@ from brokerless.jobs.restore.live.connection import TIMEOUT_S, ClusterConnection
 from brokerless.kafka_names import TopicPartition
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.paths import RUNNING_CLUSTER
+from brokerless.log.storage.paths import RUNNING_CLUSTER, hide_credentials
 
 CLIENT_ID = "brokerless-diff"
 _FOR_URLS = str.maketrans("+/", "-_")
@@ -66,7 +66,9 @@ def connect(url: str, client: ClientConfig = None) -> ClusterConnection:
     """Return an open connection. Raises :class:`UsageError` for what is no address, :class:`ClusterError` if nobody
     answers there."""
     bootstrap = url.removeprefix(RUNNING_CLUSTER)
-    if not bootstrap or "/" in bootstrap or "@" in bootstrap:
+    if "@" in bootstrap:
+        raise UsageError(f"{hide_credentials(url)}: a login is not a part of the address; give it by --command-config")
+    if not bootstrap or "/" in bootstrap:
         raise UsageError(f"{url}: this is no address; give kafka://HOST:PORT, and topics with -t")
     config = load_config(client) if isinstance(client, str) else dict(client or {})
     connection = ClusterConnection(bootstrap, config, client_id=CLIENT_ID)
@@ -165,6 +167,22 @@ def topic_ids(connection: ClusterConnection, topics: list[str]) -> dict[str, str
             continue
         if own is not None:
             found[topic] = str(own).translate(_FOR_URLS).rstrip("=")
+    return found
+
+
+def undescribed_topics(url: str, client: ClientConfig, topics: Collection[str]) -> set[str]:
+    """Return those topics that this client may not describe, so that nobody knows whether they are there."""
+    if not topics:
+        return set()
+    connection, library = connect(url, client), load_library()
+    asked = library.TopicCollection(sorted(topics))
+    found: set[str] = set()
+    for topic, future in connection.admin.describe_topics(asked, request_timeout=TIMEOUT_S).items():
+        try:
+            future.result()
+        except library.KafkaException as error:
+            if error.args[0].code() == library.KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                found.add(topic)
     return found
 
 

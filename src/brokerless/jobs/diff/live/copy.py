@@ -24,8 +24,8 @@ from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
 from brokerless.tables.batcher import BatchSettings
 
-_AT_ONCE = 10_000
-"""Messages of one record batch."""
+_AT_FIRST, _AT_ONCE, _AT_ONCE_BYTES = 100, 10_000, 16 << 20
+"""Messages of the first record batch, and of each, by the sizes of those before; and about so many bytes."""
 _SILENCE_S = 60.0
 """How long nothing may come."""
 _WAIT_S = 0.2
@@ -81,8 +81,9 @@ def _batches(connection: ClusterConnection, consumer: Any, partition: RunningPar
     library = load_library()
     reached, heard = partition.begin, time.monotonic()
     consumer.assign([library.TopicPartition(*partition.place, partition.begin)])
+    most = _AT_FIRST
     while reached < partition.end:
-        messages: list[Any] = consumer.consume(min(_AT_ONCE, partition.end - reached), _WAIT_S)
+        messages: list[Any] = consumer.consume(min(most, partition.end - reached), _WAIT_S)
         taken: list[Any] = []
         for each in messages:
             error = each.error()
@@ -99,6 +100,7 @@ def _batches(connection: ClusterConnection, consumer: Any, partition: RunningPar
         elif connection.denied is not None or time.monotonic() - heard > _SILENCE_S:
             raise _silence(connection, partition, reached)
         if taken:
+            most = max(1, min(_AT_ONCE, _AT_ONCE_BYTES * len(taken) // max(1, sum(map(_size, taken)))))
             yield _rows(taken)
 
 
@@ -112,6 +114,10 @@ def _silence(connection: ClusterConnection, partition: RunningPartition, reached
         return error
     said = f" ({connection.problems[-1]})" if connection.problems else ""
     return ClusterError(f"{partition.url}: no record came for {_SILENCE_S:.0f} s after offset {reached - 1}{said}")
+
+
+def _size(message: Any) -> int:
+    return len(message.key() or b"") + len(message.value() or b"")
 
 
 def _rows(messages: list[Any]) -> pa.RecordBatch:

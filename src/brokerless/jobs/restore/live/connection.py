@@ -43,6 +43,8 @@ def load_config(path: str) -> dict[str, str]:
     Raises UnreadableError, and :class:`UsageError` for what librdkafka has no setting for."""
     text = Location(path).read(_FILE_LIMIT).decode("latin-1")
     found = parse_properties(re.sub(r"\\\r?\n[ \t\f]*", "", text).splitlines())
+    if any(not value and "." not in name for name, value in found.items()):  # which may be a password alone
+        raise UsageError(f"{path}: a line is not NAME=VALUE; give a file of Kafka's clients, as client.properties")
     settings = {name: value for name, value in found.items() if name not in _OF_JAVA}
     login = settings.pop("sasl.jaas.config", None)
     if login is not None:

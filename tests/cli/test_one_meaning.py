@@ -55,6 +55,7 @@ def test_an_option_has_one_kind_of_value_in_all_commands() -> None:
         "--offsets": {"FILE", None},
         "--only": {"NAME", "PARTS"},
         "--public-key": {"FILE", "ID=FILE"},
+        "--state": {"DIRECTORY", "FILE"},
     }
 
 

@@ -139,7 +139,7 @@ def test_what_does_not_go_with_it_is_one_sentence(run: Run) -> None:
         with pytest.raises((UsageError, brokerless.UnreadableError)):
             brokerless.diff("demo/data", "demo/data", align="key", **options)
     done = run("diff", "demo/data", "demo/data", "--align", "key", "--quick")
-    assert (done.exit_code, "--align key reads all records" in done.err) == (2, True)
+    assert (done.exit_code, "records that are paired by keys are all read" in done.err) == (2, True)
 
 
 def test_nothing_is_left_in_the_temporary_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

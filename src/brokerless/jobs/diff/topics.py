@@ -109,8 +109,10 @@ def diff_topic_task(task: TopicTask, done: Done) -> list[PartitionDiff | Unreada
 
 def by_key(request: DiffRequest) -> bool:
     """Return whether records are paired by their keys. Raises :class:`UsageError` for what does not go with that."""
-    if request.align == "key" and (request.offset_map is not None or request.offset_syncs is not None or request.quick):
-        raise UsageError("--align key reads all records; give no offset map, no offset syncs and no --quick with it")
+    others = request.offset_map is not None or request.offset_syncs is not None or request.quick
+    if request.align == "key" and others:
+        text = "records that are paired by keys are all read"
+        raise UsageError(f"{text}; with --align, give no offset map, no offset syncs and no --quick")
     return request.align == "key"
 
 

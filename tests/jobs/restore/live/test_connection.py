@@ -9,7 +9,7 @@ from tests.kafka.broker import free_ports
 
 from brokerless.errors import ClusterError, UsageError
 from brokerless.jobs.restore.live import connection
-from brokerless.jobs.restore.live.connection import ClusterConnection, load_config
+from brokerless.jobs.restore.live.connection import ClusterConnection, load_config, topic_id_text
 
 LOGIN = 'org.apache.kafka.common.security.{}LoginModule required \\\n   username="ann" password="p w\\\\\\\\;";'
 
@@ -69,3 +69,7 @@ def test_nobody_who_answers_is_an_error_within_the_time(monkeypatch: pytest.Monk
     text = f"127.0.0.1:{port}: no broker answers here .*refused.*; see whether the address"
     with pytest.raises(ClusterError, match=text):
         ClusterConnection(f"127.0.0.1:{port}").open()
+
+
+def test_a_topics_id_is_as_kafka_writes_it() -> None:
+    assert topic_id_text("/gMWZAs5SgCezOPFEmwq+w==") == "_gMWZAs5SgCezOPFEmwq-w"

@@ -8,15 +8,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from brokerless.errors import ClusterError, UsageError
-from brokerless.jobs.restore.live.connection import TIMEOUT_S, ClusterConnection, load_config, load_library
+from brokerless.jobs.restore.live.connection import (
+    TIMEOUT_S,
+    ClusterConnection,
+    load_config,
+    load_library,
+    topic_id_text,
+)
 from brokerless.kafka_names import TopicPartition
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import RUNNING_CLUSTER, hide_credentials
 
 CLIENT_ID = "brokerless-diff"
-_FOR_URLS = str.maketrans("+/", "-_")
-"""librdkafka has topic IDs in the other alphabet of base64."""
 ClientConfig = str | Mapping[str, str] | None
 
 
@@ -166,7 +170,7 @@ def topic_ids(connection: ClusterConnection, topics: list[str]) -> dict[str, str
         except library.KafkaException:
             continue
         if own is not None:
-            found[topic] = str(own).translate(_FOR_URLS).rstrip("=")
+            found[topic] = topic_id_text(own)
     return found
 
 

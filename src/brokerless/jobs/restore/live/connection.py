@@ -25,6 +25,7 @@ _SILENT = logging.Logger("librdkafka")
 """What librdkafka would write to stderr is in the errors that are raised."""
 _SILENT.addHandler(logging.NullHandler())
 _FILE_LIMIT = 1 << 20
+_FOR_URLS = str.maketrans("+/", "-_")
 _LOGIN = re.compile(r"\s*[\w.]*\.(?:Plain|Scram)LoginModule\s+required\s+(.*?);?\s*", re.DOTALL)
 _OPTION = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
 _OF_JAVA = (
@@ -168,6 +169,11 @@ class ClusterConnection:
         if error.code() == load_library().KafkaError._AUTHENTICATION:
             self.denied = text
         self.problems[:] = [*self.problems[-4:], text]
+
+
+def topic_id_text(topic_id: object) -> str:
+    """Return a topic's ID as Kafka writes it: in base64 for URLs, where librdkafka has ``+`` and ``/``."""
+    return str(topic_id).translate(_FOR_URLS).rstrip("=")
 
 
 def describe(error: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from brokerless.errors import ClusterError
 from brokerless.findings import Finding, Kind
-from brokerless.jobs.restore.live.connection import TIMEOUT_S, ClusterConnection, describe, load_library
+from brokerless.jobs.restore.live.connection import TIMEOUT_S, ClusterConnection, describe, load_library, topic_id_text
 from brokerless.jobs.restore.results import Settings
 
 REPLICATION = "default.replication.factor"
@@ -57,7 +57,7 @@ def describe_topics(connection: ClusterConnection, topics: Sequence[str]) -> dic
             try:
                 described = future.result(left + 1)
                 replicas = min((len(each.isr) for each in described.partitions), default=0)
-                found[name] = str(described.topic_id), len(described.partitions), replicas
+                found[name] = topic_id_text(described.topic_id), len(described.partitions), replicas
             except library.KafkaException as error:
                 if error.args[0].code() != missing:
                     raise

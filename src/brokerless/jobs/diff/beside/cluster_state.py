@@ -89,7 +89,7 @@ def compare_clusters(
     """Yield what differs. ``parts``: keys of :data:`PARTS`; ``topics``: of these alone, and then of nothing that is of
     no topic; None for all."""
     for part, kind in PARTS.items():
-        if part not in parts & compared_of(topics):
+        if part not in parts or part not in compared_of(topics):
             continue
         ours, theirs = (_read(part, each, topics) for each in (left, right))
         if ours is None or theirs is None:

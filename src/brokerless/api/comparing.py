@@ -60,12 +60,12 @@ def diff(request: DiffRequest) -> Diff:
     """
     from brokerless.jobs.diff.beside.groups import GroupSettings
     from brokerless.jobs.diff.beside.parts import RECORDS, compare_beside_records, requested
-    from brokerless.jobs.diff.job import DiffSettings
+    from brokerless.jobs.diff.job import DiffSettings, diff_task
     from brokerless.jobs.diff.job import diff as diff_pairs
     from brokerless.jobs.diff.mirrors import load_offset_syncs, pair_by_syncs
     from brokerless.jobs.diff.pairs import load_offset_runs, pair, pair_by_map
     from brokerless.jobs.diff.results import Diff
-    from brokerless.jobs.diff.topics import by_key, diff_topics, pair_topics
+    from brokerless.jobs.diff.topics import by_key, diff_topic_task, pair_topics
 
     if request.offset_map is not None and request.offset_syncs is not None:
         raise UsageError("give offset_map or offset_syncs, not both")
@@ -90,15 +90,16 @@ def diff(request: DiffRequest) -> Diff:
     running: Any = {"spark": request.spark, "done": request.done, "processes": 1}
     has_records = RECORDS in requested(only)
     if by_key(request):
-        results = diff_topics(pair_topics(*sides) if has_records else (), settings, **running)
+        topic_pairs = pair_topics(*sides) if has_records else ()
+        results = diff_pairs(topic_pairs, settings, work=diff_topic_task, **running)
     elif request.offset_syncs is not None:
         mirrored = [one for one in everything[1].partitions if not is_internal(one.topic) or one.path in named]
         syncs = load_offset_syncs(os.fspath(request.offset_syncs), report, settings.max_batch_bytes)
         pairs = pair_by_syncs(sides[0], replace(sides[1], partitions=mirrored), syncs)
-        results = diff_pairs(pairs if has_records else (), settings, **running)
+        results = diff_pairs(pairs if has_records else (), settings, work=diff_task, **running)
     else:
         pairs = pair(*sides) if runs is None else pair_by_map(sides[0], sides[1], runs)
-        results = diff_pairs(pairs if has_records else (), settings, **running)
+        results = diff_pairs(pairs if has_records else (), settings, work=diff_task, **running)
     found = _compared(results, report)
     chosen = None if topics is None else {each.topic or "" for side in sides for each in side.partitions}
     of_groups = GroupSettings(settings.allowed, chosen, settings.max_batch_bytes, runs)
@@ -134,7 +135,7 @@ def diff_replicas(request: ReplicasRequest) -> Diff:
     >>> found.is_same, [each.records for each in found.partitions]
     (True, [120, 120])
     """
-    from brokerless.jobs.diff.job import DiffSettings
+    from brokerless.jobs.diff.job import DiffSettings, diff_task
     from brokerless.jobs.diff.job import diff as diff_pairs
     from brokerless.jobs.diff.replicas import begin_scrub
     from brokerless.jobs.diff.results import Diff
@@ -144,7 +145,7 @@ def diff_replicas(request: ReplicasRequest) -> Diff:
     path = None if request.state is None else os.fspath(request.state)
     scrub = begin_scrub(selected, request.budget, path)
     settings = DiffSettings.of(request)
-    results = diff_pairs(scrub.pairs, settings, spark=request.spark, done=request.done, processes=1)
+    results = diff_pairs(scrub.pairs, settings, work=diff_task, spark=request.spark, done=request.done, processes=1)
     found = _compared(results, request.on_damage or ignore)
     scrub.add(found)
     return Diff(ShownList(found))

@@ -17,14 +17,14 @@ from brokerless.requests.comparing import DiffRequest, ReplicasRequest
 from brokerless.requests.options import options_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from brokerless.api.log import Log
-    from brokerless.jobs.diff.job import DiffSettings
-    from brokerless.jobs.diff.pairs import Pair, Side
+    from brokerless.jobs.diff.job import DiffSettings, DiffTask, PairT
+    from brokerless.jobs.diff.pairs import Side
     from brokerless.jobs.diff.partition_diff import PartitionDiff
     from brokerless.jobs.diff.results import Diff
-    from brokerless.jobs.diff.topics import TopicPair
+    from brokerless.progress import Done
 
 DESCRIPTION = """\
 Whether two logs have the same records, and where not, why.
@@ -127,11 +127,11 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from brokerless.jobs.diff.beside.groups import GroupSettings
     from brokerless.jobs.diff.beside.parts import RECORDS, BesideRecords, compare_beside_records, requested
-    from brokerless.jobs.diff.job import DiffSettings
+    from brokerless.jobs.diff.job import DiffSettings, diff_task
     from brokerless.jobs.diff.mirrors import load_offset_syncs, pair_by_syncs
     from brokerless.jobs.diff.pairs import load_offset_runs, pair, pair_by_map
     from brokerless.jobs.diff.results import Diff
-    from brokerless.jobs.diff.topics import by_key, pair_topics
+    from brokerless.jobs.diff.topics import by_key, diff_topic_task, pair_topics
     from brokerless.log.storage.write_errors import refuse_directory
     from brokerless.views.jobs.diff import lines, rows_beside
 
@@ -150,16 +150,18 @@ def run(options: Namespace) -> int:
     runs = None if options.offset_map is None else load_offset_runs(options.offset_map)
     are_keyed = by_key(request)
     only = options.only or ((RECORDS,) if are_keyed or options.offset_syncs is not None else ())
-    pairs: list[Pair] | list[TopicPair]
+    has_records = RECORDS in requested(only)
     if are_keyed:
-        pairs = pair_topics(*sides)
-    elif options.offset_syncs is not None:
-        syncs = load_offset_syncs(options.offset_syncs, output.damage, settings.max_batch_bytes)
-        pairs = pair_by_syncs(sides[0], sides[1], syncs)
+        topic_pairs = pair_topics(*sides) if has_records else []
+        is_any, found = bool(topic_pairs), _compare(topic_pairs, settings, options, output, work=diff_topic_task)
     else:
-        pairs = pair(*sides) if runs is None else pair_by_map(sides[0], sides[1], runs)
-    pairs = pairs if RECORDS in requested(only) else []
-    found = _compare(pairs, settings, options, output)
+        if options.offset_syncs is not None:
+            syncs = load_offset_syncs(options.offset_syncs, output.damage, settings.max_batch_bytes)
+            pairs = pair_by_syncs(sides[0], sides[1], syncs)
+        else:
+            pairs = pair(*sides) if runs is None else pair_by_map(sides[0], sides[1], runs)
+        pairs = pairs if has_records else []
+        is_any, found = bool(pairs), _compare(pairs, settings, options, output, work=diff_task)
     topics = {each.topic or "" for side in sides for each in side.partitions} if options.topic else None
     of_groups = GroupSettings(settings.allowed, topics, settings.max_batch_bytes, runs, partitions=options.partition)
     try:
@@ -173,7 +175,7 @@ def run(options: Namespace) -> int:
     compared = Diff(found, beside.groups, beside.state)
     if not compared.is_same:
         output.exit_code = max(output.exit_code, FINDINGS)
-    if pairs and not (found or compared.groups or compared.state):
+    if is_any and not (found or compared.groups or compared.state):
         output.say("nothing was compared")
     else:
         output.result(rows_beside(compared), lines(compared), as_json=options.json)
@@ -181,29 +183,22 @@ def run(options: Namespace) -> int:
 
 
 def _compare(
-    pairs: Sequence[Pair] | Sequence[TopicPair], settings: DiffSettings, options: Namespace, output: Output
+    pairs: Sequence[PairT],
+    settings: DiffSettings,
+    options: Namespace,
+    output: Output,
+    *,
+    work: Callable[[DiffTask[PairT], Done], list[PartitionDiff | UnreadableError]],
 ) -> list[PartitionDiff]:
     """Compare pairs; with JSON, each is written when it was compared."""
     from brokerless.jobs.diff.job import diff
-    from brokerless.jobs.diff.topics import TopicPair, diff_topics
     from brokerless.views.jobs.diff import row
 
     found: list[PartitionDiff] = []
     size = sum(each.size for one in pairs for each in one.partitions)
-    keyed = [each for each in pairs if isinstance(each, TopicPair)]
     with (
         progress("comparing", size) as done,
-        closing(
-            diff_topics(keyed, settings, spark=options.spark, done=done, say=output.say)
-            if keyed
-            else diff(
-                [each for each in pairs if not isinstance(each, TopicPair)],
-                settings,
-                spark=options.spark,
-                done=done,
-                say=output.say,
-            )
-        ) as results,
+        closing(diff(pairs, settings, work=work, spark=options.spark, done=done, say=output.say)) as results,
     ):
         for each in results:
             if isinstance(each, UnreadableError):
@@ -218,6 +213,7 @@ def _compare(
 
 
 def _compare_replicas(options: Namespace, settings: DiffSettings, output: Output) -> int:
+    from brokerless.jobs.diff.job import diff_task
     from brokerless.jobs.diff.replicas import begin_scrub
     from brokerless.jobs.diff.results import Diff
     from brokerless.views.jobs.diff import lines
@@ -233,7 +229,7 @@ def _compare_replicas(options: Namespace, settings: DiffSettings, output: Output
         output.say("nothing was compared")
         return output.end()
     scrub = begin_scrub(selected, options.budget, options.state)
-    found = _compare(scrub.pairs, settings, options, output)
+    found = _compare(scrub.pairs, settings, options, output, work=diff_task)
     scrub.add(found)
     compared = Diff(found)
     if not compared.is_same:

@@ -3,9 +3,10 @@ whole."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,11 +76,19 @@ class DiffSettings:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class DiffTask:
-    """One partition to compare."""
+class _Compared(Protocol):
+    @property
+    def partitions(self) -> list[PartitionPath]: ...
 
-    pair: Pair
+
+PairT = TypeVar("PairT", bound=_Compared)
+
+
+@dataclass(frozen=True)
+class DiffTask(Generic[PairT]):
+    """What is compared at once: a partition, or a topic."""
+
+    pair: PairT
     settings: DiffSettings
 
     @property
@@ -89,30 +98,33 @@ class DiffTask:
 
 
 def diff(
-    pairs: Sequence[Pair],
+    pairs: Sequence[PairT],
     settings: DiffSettings,
     *,
+    work: Callable[[DiffTask[PairT], Done], list[PartitionDiff | UnreadableError]],
     spark: Spark = NONE,
     done: Done = ignore,
     say: Say = ignore,
     processes: int | None = None,
 ) -> Generator[PartitionDiff | UnreadableError]:
-    """Yield the comparison of each pair, in this order, or why a side of it cannot be read. ``spark``, ``done``,
-    ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them."""
+    """Yield the comparisons of each pair, in this order, or why a side of it cannot be read. ``work``: what compares
+    one, :func:`diff_task` for partitions. ``spark``, ``done``, ``say``, ``processes``: as
+    :func:`brokerless.jobs.run.job.run` takes them."""
     tasks = [DiffTask(each, settings) for each in pairs]
-    results = run(diff_task, tasks, spark=spark, done=done, say=say, name="brokerless diff", processes=processes)
+    results = run(work, tasks, spark=spark, done=done, say=say, name="brokerless diff", processes=processes)
     with closing(results):
-        yield from in_order(results)
+        for found in in_order(results):
+            yield from found
 
 
-def diff_task(task: DiffTask, done: Done) -> PartitionDiff | UnreadableError:
+def diff_task(task: DiffTask[Pair], done: Done) -> list[PartitionDiff | UnreadableError]:
     """Compare a partition; what cannot be opened is a value."""
     try:
-        return compare_pair(task.pair, task.settings, done)
+        return [compare_pair(task.pair, task.settings, done)]
     except UnreadableError as error:
-        return UnreadableError("", str(error), error.kind)
+        return [UnreadableError("", str(error), error.kind)]
     except ClusterError as error:
-        return UnreadableError("", str(error))
+        return [UnreadableError("", str(error))]
 
 
 def compare_pair(pair: Pair, settings: DiffSettings, done: Done = ignore) -> PartitionDiff:

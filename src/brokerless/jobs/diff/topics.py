@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,16 +15,14 @@ from brokerless.jobs.compact.key_offsets import KeyHasher
 from brokerless.jobs.diff.alignment.keys import KeyedDifference, KeyedRecords, Rows, compare_keyed
 from brokerless.jobs.diff.alignment.tally import Tally
 from brokerless.jobs.diff.causes import What
-from brokerless.jobs.diff.job import DiffSettings, summarize
+from brokerless.jobs.diff.job import DiffTask, summarize
 from brokerless.jobs.diff.live.copy import at_hand
 from brokerless.jobs.diff.pairs import Side, by_name
 from brokerless.jobs.diff.partition_diff import Hand, PartitionDiff, SideSummary, Uncompared
-from brokerless.jobs.run.job import in_order, run
-from brokerless.jobs.run.types import NONE, Spark
 from brokerless.log.commit.partition_writer import scratch_directory
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.write_errors import unwritable
-from brokerless.progress import Done, Say, ignore
+from brokerless.progress import Done
 from brokerless.requests.comparing import DiffRequest
 
 _HANDS: tuple[Hand, Hand] = ("left", "right")
@@ -46,19 +44,6 @@ class TopicPair:
         return [*self.left.values(), *self.right.values()]
 
 
-@dataclass(frozen=True, slots=True)
-class TopicTask:
-    """One topic to compare."""
-
-    pair: TopicPair
-    settings: DiffSettings
-
-    @property
-    def size(self) -> int:
-        """Bytes to read."""
-        return sum(each.size for each in self.pair.partitions)
-
-
 def pair_topics(left: Side, right: Side) -> list[TopicPair]:
     """Return the topics of both sides, by name."""
     found: dict[str, tuple[dict[int, PartitionPath], dict[int, PartitionPath]]] = defaultdict(lambda: ({}, {}))
@@ -68,27 +53,9 @@ def pair_topics(left: Side, right: Side) -> list[TopicPair]:
     return [TopicPair(topic, *sides) for topic, sides in sorted(found.items())]
 
 
-def diff_topics(
-    pairs: Sequence[TopicPair],
-    settings: DiffSettings,
-    *,
-    spark: Spark = NONE,
-    done: Done = ignore,
-    say: Say = ignore,
-    processes: int | None = None,
-) -> Generator[PartitionDiff | UnreadableError]:
-    """Yield the comparison of each partition of each topic, or why a side of a topic cannot be read. Records that the
-    left side has are counted in its partitions, others in those of the right side. The rest as
-    :func:`brokerless.jobs.diff.job.diff`."""
-    tasks = [TopicTask(each, settings) for each in pairs]
-    results = run(diff_topic_task, tasks, spark=spark, done=done, say=say, name="brokerless diff", processes=processes)
-    with closing(results):
-        for found in in_order(results):
-            yield from found
-
-
-def diff_topic_task(task: TopicTask, done: Done) -> list[PartitionDiff | UnreadableError]:
-    """Compare a topic; what cannot be opened is a value."""
+def diff_topic_task(task: DiffTask[TopicPair], done: Done) -> list[PartitionDiff | UnreadableError]:
+    """Compare a topic; what cannot be opened is a value. Records that the left side has are counted in its partitions,
+    others in those of the right side."""
     pair = task.pair
     if not pair.left or not pair.right:
         problem, hand = ("only-right", "right") if not pair.left else ("only-left", "left")
@@ -116,7 +83,7 @@ def by_key(request: DiffRequest) -> bool:
     return request.align == "key"
 
 
-def _compare(task: TopicTask, stack: ExitStack, done: Done) -> Iterable[PartitionDiff]:
+def _compare(task: DiffTask[TopicPair], stack: ExitStack, done: Done) -> Iterable[PartitionDiff]:
     pair, settings, scratch = task.pair, task.settings, scratch_directory(stack)
     hasher, sides, damaged = KeyHasher(), list[KeyedRecords](), dict[tuple[Hand, int], list[Finding]]()
     with unwritable(scratch):

@@ -106,10 +106,12 @@ def list_partitions(connection: ClusterConnection) -> LogDirectory:
 def describe(connection: ClusterConnection, partitions: Collection[PartitionPath]) -> RunningCluster:
     """Return what a cluster says of itself, as far as it lets this client know. ``partitions``: of which topics."""
     denied: dict[str, str] = {}
+    refusal = _refusal_of_a_part(connection)
 
     def known(part: str, read: Any) -> Any:
         try:
-            _refuse_a_part(connection)
+            if refusal is not None:
+                raise refusal
             return read()
         except ClusterError as error:
             denied[part] = str(error)
@@ -129,8 +131,8 @@ def describe(connection: ClusterConnection, partitions: Collection[PartitionPath
     )
 
 
-def _refuse_a_part(connection: ClusterConnection) -> None:
-    """Raise :class:`ClusterError` where this client may not describe the cluster: it then lists some groups only
+def _refusal_of_a_part(connection: ClusterConnection) -> ClusterError | None:
+    """Return why this client may not describe the cluster, if it may not: it then lists some groups only
     (``KafkaApis.handleListGroupsRequest``, 4.4.0), confluent-kafka 2.16 takes the refusal of ACLs for none, and that
     of users ends the process."""
     operations = load_library().admin.AclOperation
@@ -139,8 +141,13 @@ def _refuse_a_part(connection: ClusterConnection) -> None:
         asked = connection.admin.describe_cluster(include_authorized_operations=True, request_timeout=left)
         return asked.result().authorized_operations
 
-    if operations.DESCRIBE not in (connection.ask(ask) or ()):
-        raise ClusterError("the client's user may not describe the cluster (ACL)")
+    try:
+        described = connection.ask(ask) or ()
+    except ClusterError as error:
+        return error
+    if operations.DESCRIBE in described:
+        return None
+    return ClusterError("the client's user may not describe the cluster (ACL)")
 
 
 def _offsets(connection: ClusterConnection, places: list[TopicPartition], at: str) -> dict[TopicPartition, int]:

@@ -39,14 +39,16 @@ def workloads(records: int) -> Iterator[Workload]:
 
 
 def disk(codec: str, records: int) -> Path:
-    """A log directory with the partition of a codec alone; made once."""
+    """A log directory with the partition of a codec alone, and with its leader epochs, by which the next backup goes on;
+    made once."""
     source = data.segment(codec, records).parent
 
     def write(target: Path) -> None:
         shutil.copytree(source, target / source.name)
+        (target / source.name / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
         (target / "meta.properties").write_text("version=1\ncluster.id=AAAAAAAAQACAAAAAAAAAAA\nnode.id=1\n")
 
-    return made_once(data.CACHE / f"disk-of-{source.parent.name}-{source.name}", write)
+    return made_once(data.CACHE / f"brokers-disk-of-{source.parent.name}-{source.name}", write)
 
 
 @contextlib.contextmanager

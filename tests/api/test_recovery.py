@@ -61,6 +61,19 @@ def test_a_dry_run_of_some_topics_writes_nothing(tmp_path: Path) -> None:
         brokerless.merge(DISKS, tmp_path / "to", topics=["x"])
 
 
+def test_logs_that_were_opened_are_merged_as_their_paths_are_and_as_they_were_narrowed(tmp_path: Path) -> None:
+    assert brokerless.merge(map(brokerless.open, DISKS), tmp_path / "to", dry_run=True)[0].records == 270
+    assert brokerless.merge([brokerless.open(DISKS[0]), *DISKS[1:]], tmp_path / "to", dry_run=True)[0].records == 270
+    data = brokerless.open("demo/data")
+    for narrowed in (data.topic("orders"), data.partition("orders", 1)):
+        merged = brokerless.merge(narrowed, tmp_path / "to", dry_run=True)
+        assert [each.records for each in merged] == [each.records().read_all().num_rows for each in parts(narrowed)]
+
+
+def parts(log: brokerless.Log) -> list[brokerless.Log]:
+    return [log.partition(each.topic or "", each.partition or 0) for each in log.paths]
+
+
 def image(tmp_path: Path) -> Path:
     chance = random.Random(1)
     logs = sorted((DATA / "segments-0").glob("*.log"))

@@ -6,19 +6,20 @@ import os
 from collections import deque
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
+from brokerless.clusters.listing import open_directory
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, harm_of
 from brokerless.kafka_names import Isolation
-from brokerless.log.directory import LogDirectory, PartitionPath, resolve
-from brokerless.log.storage.location import Location
+from brokerless.log.directory import Include, LogDirectory, PartitionPath, resolve
+from brokerless.log.storage.location import Location, StorageOptions
 from brokerless.log.storage.paths import named
 from brokerless.progress import Report, ignore
 from brokerless.requests.checking import AuditRequest, RestartRequest, SizeRequest, TrimRequest, VerifyRequest
-from brokerless.requests.option_types import Paths
+from brokerless.requests.option_types import Paths, PathsOrLogs, is_log
 from brokerless.requests.writing import CompactRequest, ConvertRequest, EraseRequest, SalvageRequest
 from brokerless.tables.partition_tables import read_records
 from brokerless.tables.read_options import bound
@@ -203,6 +204,23 @@ def list_paths(paths: Paths, if_none: str) -> list[str]:
     if wrong is not None:
         raise UsageError(f"{wrong!r} is no path; give texts or paths")
     return [named(os.fspath(each)) for each in listed]
+
+
+def open_logs(
+    given: PathsOrLogs, if_none: str, storage: StorageOptions | None, include: Collection[Include] | Include = ()
+) -> list[LogDirectory]:
+    """Open paths; of a log that was opened, return what it was narrowed to. Raises :class:`UsageError` with the text
+    ``if_none`` where there is none."""
+    several: Any = given
+    listed: list[Any] = [several] if isinstance(given, str | os.PathLike) or is_log(given) else list(several)
+    if not listed:
+        raise UsageError(if_none)
+    return [
+        replace(each.directory, partitions=each.paths)
+        if is_log(each)
+        else open_directory(Location.of(each, storage), include)
+        for each in listed
+    ]
 
 
 def records(partitions: Sequence[PartitionPath], options: ReadOptions, decode: Decode) -> pa.RecordBatchReader:

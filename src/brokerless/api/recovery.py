@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerless.api.jobs import list_paths, sources_of
-from brokerless.clusters.listing import open_directory
-from brokerless.log.storage.location import Location
+from brokerless.api.jobs import list_paths, open_logs, sources_of
 from brokerless.progress import ignore
 from brokerless.requests.options import asks
 from brokerless.requests.recovery import CarveRequest, MergeRequest
@@ -44,10 +42,7 @@ def merge(request: MergeRequest) -> list[MergeResult]:
     """
     from brokerless.jobs.merge.job import Merge, merge, plan
 
-    logs = [
-        open_directory(Location(path, request.storage_options), request.include)
-        for path in list_paths(request.paths, _NO_PATHS)
-    ]
+    logs = open_logs(request.paths, _NO_PATHS, request.storage_options, request.include)
     sources = sources_of(logs, request.topics)
     return ShownList(
         merge(

@@ -6,9 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from brokerless.api.jobs import open_logs
 from brokerless.errors import UsageError, raise_errors
-from brokerless.log.directory import resolve
-from brokerless.log.storage.location import Location
 from brokerless.requests.options import asks
 from brokerless.requests.recovery import RestoreRequest
 
@@ -44,9 +43,6 @@ def restore(request: RestoreRequest) -> Restore | DiskRestore:
     targets = [os.fspath(each) for each in request.to]
     if (request.bootstrap_servers is None) == (not targets):
         raise UsageError("restore: give either bootstrap_servers or to")
-    given = [
-        os.fspath(each) for each in ([request.paths] if isinstance(request.paths, str | os.PathLike) else request.paths)
-    ]
     settings = (
         request.config
         if isinstance(request.config, Mapping)
@@ -54,7 +50,8 @@ def restore(request: RestoreRequest) -> Restore | DiskRestore:
         if request.config is None
         else load_config(os.fspath(request.config))
     )
-    directories = [resolve(Location(each, request.storage_options), ()) for each in given]
+    directories = open_logs(request.paths, "give at least one path", request.storage_options)
+    given = [each.path for each in directories]
     everything = [each for directory in directories for each in directory.partitions]
     chosen = [each for each in everything if request.topics is None or each.topic in request.topics]
     missing = set(request.topics or ()) - {each.topic for each in chosen}

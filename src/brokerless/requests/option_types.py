@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, Union
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, Union
 
 from brokerless.clock import TIME as TIME_TEXT
 from brokerless.log.directory import LogDirectory, PartitionPath
@@ -21,6 +21,8 @@ Spark = Union["SparkContext", "SparkSession", str, None]
 """Where tasks run: a session, or a master for which one is started."""
 Paths = Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
 """One path, or several."""
+PathsOrLogs = Union[str, os.PathLike[str], "OpenedLog", "Iterable[str | os.PathLike[str] | OpenedLog]"]
+"""One path, or what :func:`brokerless.open` returned, or several of these."""
 
 
 class OpenedLog(Protocol):
@@ -145,7 +147,8 @@ def _is_decoding(value: Any) -> bool:
     return _is_instance(value, "brokerless.typed.topic_type", "Decoding")
 
 
-def _is_log(value: Any) -> bool:
+def is_log(value: Any) -> TypeGuard[OpenedLog]:
+    """Return whether :func:`brokerless.open` returned it."""
     return _is_instance(value, "brokerless.api.log", "Log")
 
 
@@ -208,6 +211,12 @@ PATHS = OptionType(
     "path, or several",
     is_list=True,
 )
+PATHS_OR_LOGS = OptionType(
+    lambda value: _is_path(value) or is_log(value) or _is_collection(value),
+    "a path, a Log, or a list of these",
+    "path, Log, or a list of these",
+    is_list=True,
+)
 PATH_LIST = OptionType(_is_collection, "a list of paths", "collection of paths", metavar="DIRECTORY", is_list=True)
 NAMES = OptionType(
     lambda value: _is_text(value) or _is_collection(value), "a list of texts", "str or collection of str", is_list=True
@@ -241,7 +250,7 @@ DECODE = OptionType(
     'True, "auto", a format of values such as "json", or Decoding',
 )
 LOGS = OptionType(
-    lambda value: _is_log(value) or (_is_collection(value) and all(map(_is_log, value))),
+    lambda value: is_log(value) or (_is_collection(value) and all(map(is_log, value))),
     "a log, or a list of logs",
     "Log or sequence of Log",
     is_list=True,

@@ -26,6 +26,7 @@ from brokerless.requests.option_types import (
     TIME,
     URL,
     Paths,
+    PathsOrLogs,
     Spark,
     one_of,
 )
@@ -40,7 +41,7 @@ Quorum = Literal["static", "dynamic"]
 
 @request
 class MergeRequest:
-    paths: Paths = given(shared.PATHS, kw_only=False)
+    paths: PathsOrLogs = given(shared.LOGS, kw_only=False)
     to: str | os.PathLike[str] = given(shared.TO, kw_only=False)
     topics: Collection[str] | None = given(shared.TOPICS, default=None)
     committed_only: bool = given(FLAG, "leave out what is not known to be committed", default=False)
@@ -136,7 +137,7 @@ class RebuildRequest:
 
 @request
 class RestoreRequest:
-    paths: Paths = given(shared.PATHS, kw_only=False)
+    paths: PathsOrLogs = given(shared.LOGS, kw_only=False)
     bootstrap_servers: str | None = given(
         TEXT, "the cluster to restore into, as Kafka's tools take it", "HOST:PORT", default=None
     )

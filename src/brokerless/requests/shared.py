@@ -8,6 +8,12 @@ from brokerless.requests.option_types import one_of
 from brokerless.requests.options import Option
 
 PATHS = Option(types.PATHS, "log directories or partitions' directories, or files; local, or URLs", flag=None)
+LOGS = Option(
+    types.PATHS_OR_LOGS,
+    "log directories or partitions' directories, or files; local, or URLs, or what open returned, such as of encrypted "
+    "segments with their keys",
+    flag=None,
+)
 TOPICS = Option(types.NAME_LIST, "only these topics, by name", flag=None)
 INCLUDE = Option(
     types.NAMES, "also read what a broker does not serve: deleted, future, delete or stray, as in open", flag=None

@@ -17,12 +17,12 @@ from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from brokerless import arrow, clock
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
 from brokerless.log.directory import SegmentPaths
+from brokerless.log.own_table import dump_table, parse_table
 from brokerless.log.storage import file_tree, paths
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import read_own
@@ -241,8 +241,7 @@ class Ledger:
     def _read(self, name: str) -> pa.Table:
         own = self._directory / name
         try:
-            data = read_own(own, _LIMIT)
-            return pq.ParquetFile(pa.BufferReader(data)).read().cast(CHECKED)
+            return parse_table(read_own(own, _LIMIT), CHECKED)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, ValueError, KeyError) as error:
             text = "this does not say what was verified; remove it, and that is verified again"
             raise UnreadableError(own.path, f"{text} ({error})") from error
@@ -250,9 +249,8 @@ class Ledger:
     def _write(self, entries: Iterable[Checked]) -> None:
         last = _FILE.fullmatch(self._files[-1]) if self._files else None
         name = f"verified-{1 + (0 if last is None else int(last[1])):012d}-{uuid4().hex}.parquet"
-        sink = pa.BufferOutputStream()
-        pq.write_table(pa.Table.from_pylist([_row(each) for each in entries], CHECKED), sink, compression="zstd")
-        file_tree.write(self._directory / name, sink.getvalue().to_pybytes())
+        table = pa.Table.from_pylist([_row(each) for each in entries], CHECKED)
+        file_tree.write(self._directory / name, dump_table(table))
         self._files.append(name)
 
 

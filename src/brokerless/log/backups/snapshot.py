@@ -17,6 +17,7 @@ from msgspec import Meta
 from brokerless.errors import UnreadableError
 from brokerless.findings import Kind
 from brokerless.log import names
+from brokerless.log.own_table import dump_table, parse_table
 from brokerless.log.storage.location import Location
 from brokerless.values import (
     Int32,
@@ -356,22 +357,15 @@ def parse_config(location: Location, data: bytes) -> BackupConfig:
 
 def dump_segments(segments: Iterable[SnapshotSegment]) -> bytes:
     """Return the list of segments as Parquet."""
-    import pyarrow.parquet as pq
-
-    table = pa.Table.from_pylist([members(each) for each in segments], SEGMENTS)
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
-    return sink.getvalue().to_pybytes()
+    return dump_table(pa.Table.from_pylist([members(each) for each in segments], SEGMENTS))
 
 
 def parse_segments(location: Location, data: bytes) -> list[SnapshotSegment]:
     """Raises :class:`UnreadableError` for what is no list of segments."""
-    import pyarrow.parquet as pq
-
     from brokerless.arrow import rows
 
     try:
-        table = pq.read_table(pa.BufferReader(data), schema=SEGMENTS)
+        table = parse_table(data, SEGMENTS)
         return [from_members(row, SnapshotSegment) for batch in table.to_batches() for row in rows(batch)]
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = str(error).partition("\n")[0][:200]

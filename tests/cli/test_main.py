@@ -177,6 +177,28 @@ def test_python_m_brokerless_is_the_same_command() -> None:
     assert python("-m", "brokerless", "--version").stdout.startswith(b"brokerless ")
 
 
+@pytest.mark.parametrize(("watch", "taken_apart"), [("", b""), ("sys.setprofile(lambda *_: None)", b"taken apart\n")])
+def test_what_is_registered_for_the_end_is_done_and_objects_are_taken_apart_for_a_profiler_alone(
+    watch: str, taken_apart: bytes
+) -> None:
+    code = f"""
+import atexit, os, sys
+from brokerless.__main__ import run
+
+class Held:
+    def __del__(self, write=os.write):
+        write(2, b"taken apart\\n")
+
+held = Held()
+atexit.register(print, "registered", file=sys.stderr)
+{watch}
+run()
+"""
+    result = python("-c", code, "ls", DATA)
+    assert (result.returncode, result.stderr) == (0, b"registered\n" + taken_apart)
+    assert result.stdout
+
+
 @pytest.mark.parametrize("arguments", [["ls"], ["ls", "--json"], ["ls", "--segments"], ["--help"]])
 def test_the_first_answer_waits_for_nothing_heavy(arguments: list[str]) -> None:
     heavy = "{'numba', 'msgspec', 'pandas', 'pyspark', 'rich', 'typer', 'pydantic', 'fsspec'}"

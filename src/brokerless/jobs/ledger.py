@@ -22,7 +22,7 @@ from brokerless import arrow, clock
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
 from brokerless.log.directory import SegmentPaths
-from brokerless.log.own_table import dump_table, parse_table
+from brokerless.log.own_file import dump_table, parse_table
 from brokerless.log.storage import file_tree, paths
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import read_own

@@ -2,7 +2,8 @@
 
 Whatever lies under such a name may be from anybody, cut off, or of a later version: it is read strictly, up to a bound,
 and no link is followed. It is replaced at once, so that a kill leaves the old one or the new one. A journal, to which
-lines are appended, ends where :func:`end_of_lines` says.
+lines are appended, ends where :func:`end_of_lines` says. What has many rows is a small Parquet file
+(:func:`parse_table`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, BinaryIO, Generic, get_args
+from typing import TYPE_CHECKING, Any, BinaryIO, Generic, get_args
 
 from msgspec.structs import fields
 
@@ -19,6 +20,9 @@ from brokerless.log.storage import file_tree
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import read_own
 from brokerless.values import ValueT, WrongJsonError, from_members, parse_json, to_json
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _BLOCK = 4096
 
@@ -98,3 +102,33 @@ def _first_zero(file: BinaryIO, size: int) -> int:
         if (at := block.find(b"\0")) >= 0:
             return file.tell() - len(block) + at
     return size
+
+
+def dump_table(table: pa.Table) -> bytes:
+    """Return a table as a Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    return sink.getvalue().to_pybytes()
+
+
+def parse_table(data: bytes, schema: pa.Schema) -> pa.Table:
+    """Return the table that a Parquet file has, with the columns of ``schema``; one that it lacks is null.
+
+    This thread alone reads it. A thread of Arrow's that frees ``data`` while Python ends would end this process with an
+    abort: ``~PyBuffer`` waits for Python's lock, and is not to raise (pyarrow 26).
+
+    Raises ``pa.ArrowException``, OSError or ValueError for what is no such file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(pa.BufferReader(data)) as file:
+        there = [name for name in schema.names if name in file.schema_arrow.names]
+        table = file.read(columns=there, use_threads=False)
+    columns = [
+        table.column(each.name).cast(each.type) if each.name in there else pa.nulls(table.num_rows, each.type)
+        for each in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)

@@ -17,7 +17,7 @@ from msgspec import Meta
 from brokerless.errors import UnreadableError
 from brokerless.findings import Kind
 from brokerless.log import names
-from brokerless.log.own_table import dump_table, parse_table
+from brokerless.log.own_file import dump_table, parse_table
 from brokerless.log.storage.location import Location
 from brokerless.values import (
     Int32,

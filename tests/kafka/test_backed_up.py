@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,19 +12,11 @@ from tests.jobs.backup.rsa_keys import key_files
 from tests.kafka.broker import free_ports
 from tests.kafka.described import TOPICS, Known
 from tests.kafka.producers import consume
-from tests.kafka.rebuilt import RebuiltNode, differences, mapping, nodes_of, running
+from tests.kafka.rebuilt import RebuiltNode, complaints, differences, goes_on, mapping, nodes_of, running
 from tests.kafka.tiered import CLASS as DIRECTORY_STORAGE
 from tests.kafka.tiered import printed_properties, serves_remote, wait_for
 
 pytestmark = pytest.mark.xdist_group("cluster-described")
-
-
-def one_node(file: Path, number: int, disks: Sequence[Path]) -> Path:
-    """A mapping file for a node that is broker and controller, and has all disks."""
-    document = json.loads(mapping(file, (number,), (number,)).read_text())
-    document["nodes"][0]["disks"] = list(map(str, disks))
-    file.write_text(json.dumps(document))
-    return file
 
 
 def test_a_cluster_that_is_restored_from_a_backup_is_the_one_that_was_killed(known: Known, tmp_path: Path) -> None:
@@ -43,12 +34,22 @@ def test_a_cluster_that_is_restored_from_a_backup_is_the_one_that_was_killed(kno
     assert (again.snapshot.new_size, again.is_complete) == (0, True)
     assert not brokerless.Backup(place).check(read="all").findings
 
-    restored = tmp_path / "restored"
-    brokerless.merge(f"{place}@killed", restored)
-    nodes = one_node(tmp_path / "nodes.json", 7, [restored])
-    rebuilt = brokerless.rebuild(restored, tmp_path / "to", mapping=nodes, quorum="dynamic", apply=True)
+    one = mapping(tmp_path / "nodes.json", (7,), (7,))
+    rebuilt = brokerless.rebuild(f"{place}@killed", tmp_path / "to", mapping=one, quorum="dynamic", apply=True)
+    assert (rebuilt.lost, [each for each in rebuilt.findings if each.severity != "info"]) == ((), [])
     with running(nodes_of(tmp_path, rebuilt)) as broker:
         assert differences(broker, known, replicas={name: [7] for name in known.replicas}) == []
+
+    three = mapping(tmp_path / "three.json", (1, 2, 3), (1, 2, 3))
+    spread = brokerless.rebuild(
+        f"{place}@killed", tmp_path / "spread", mapping=three, quorum="static", spread=True, apply=True
+    )
+    assert (spread.lost, [each for each in spread.findings if each.severity != "info"]) == ((), [])
+    nodes = nodes_of(tmp_path / "three", spread)
+    with running(nodes) as broker:
+        assert differences(broker, known) == []
+        goes_on(broker)
+        assert complaints(nodes) == []
 
 
 @pytest.mark.parametrize("is_encrypted", [False, True])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from brokerless.api.jobs import Paths, is_chosen, list_paths, select_topics, sources_of
 from brokerless.clusters.listing import open_directory
-from brokerless.errors import UnreadableError, UsageError
+from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
 from brokerless.log.directory import LogDirectory
 from brokerless.log.storage.location import Location, StorageOptions
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from brokerless.jobs.rebuild.plan import Rebuild
     from brokerless.log.backups.snapshot import RunKeys, Snapshot
     from brokerless.serving.server import Server
+
+_NO_DIRECTORIES = "give the log directories of the cluster's nodes"
 
 
 @asks(ClusterRequest)
@@ -84,12 +87,15 @@ def rebuild(request: RebuildRequest) -> Rebuild:
     """
     from brokerless.jobs.rebuild.job import options_of
     from brokerless.jobs.rebuild.job import rebuild as run
+    from brokerless.log.tiered.options import with_tiered_options
 
     options = options_of(request)
-    if options.bucket is None and request.storage_options:
-        raise UsageError("storage_options need from_bucket")
     paths = [request.paths] if isinstance(request.paths, str | os.PathLike) else list(request.paths)
-    directories = [] if options.bucket is not None and not paths else _directories(paths)
+    paths = [] if options.bucket is not None and not paths else list_paths(paths, _NO_DIRECTORIES)
+    is_alone = options.bucket is None
+    own = partial(with_tiered_options, key_pairs=request.key_pairs if is_alone else None, layout=None, remote=None)
+    given = [own(Location(os.fspath(each), request.storage_options if is_alone else None)) for each in paths]
+    directories = [open_directory(each) for each in given]
     return run(directories, os.fspath(request.to), options, apply=request.apply)
 
 
@@ -291,9 +297,7 @@ class Backup:
 
 
 def _directories(paths: Paths) -> list[LogDirectory]:
-    return [
-        open_directory(Location(each)) for each in list_paths(paths, "give the log directories of the cluster's nodes")
-    ]
+    return [open_directory(Location(each)) for each in list_paths(paths, _NO_DIRECTORIES)]
 
 
 @asks(ServeRequest)

@@ -49,7 +49,8 @@ class DiskReplica:
 @dataclass(frozen=True, slots=True)
 class Disk:
     """One log directory. ``properties``: None without a ``meta.properties``. ``metadata``: None without a replica.
-    ``checkpoints``: and the mark of a clean stop."""
+    ``checkpoints``: and the mark of a clean stop. ``is_snapshot``: it is in a backup, with logs that
+    count; ``lost``: what a backup has not of these, for people."""
 
     path: str
     properties: MetaProperties | None
@@ -59,6 +60,8 @@ class Disk:
     metadata: MetadataReplica | None
     findings: tuple[Finding, ...]
     checkpoints: DirectoryState = field(default_factory=DirectoryState)
+    is_snapshot: bool = False
+    lost: tuple[str, ...] = ()
 
     @property
     def node_id(self) -> int | None:

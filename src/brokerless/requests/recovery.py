@@ -72,6 +72,11 @@ class CarveRequest:
 class RebuildRequest:
     paths: Paths = given(shared.PATHS, kw_only=False)
     to: str | os.PathLike[str] = given(PATH, "where the nodes' directories are written", "DIR", kw_only=False)
+    spread: bool = given(
+        FLAG,
+        "of a snapshot: make the directories of each node that had replicas; without it, one node has all partitions",
+        default=False,
+    )
     data: Data = given(
         one_of("copy", "link", "in-place"),
         "how partitions get there: copied (the default), linked, or not at all, where their own disks are used",

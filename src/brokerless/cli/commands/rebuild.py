@@ -33,6 +33,9 @@ A mapping file names the nodes of the new cluster where they are not those of th
 Positions of groups past the end of what is left of a partition are listed as lost; --reset-positions sets them to its
 end or start.
 
+A snapshot of a backup (URL@SNAPSHOT) is all disks of a cluster: one node gets all of its partitions, or, with --spread,
+each node that had replicas gets these again. Offsets that the backup does not have intact are listed as lost.
+
 With --from-bucket, only the bucket of the tiered topics is left: each of their partitions begins after its last remote
 segment, with the metadata of these segments, so that a broker serves them all. What a bucket does not know is listed as
 lost, or taken from an old log directory, if one is given as DISK: log starts, settings, ACLs, groups. Copy the bucket
@@ -47,12 +50,15 @@ EXAMPLES = """\
   brokerless rebuild /mnt/disk* --to /srv/rebuilt --state state.jsonl --metadata-version 4.0 --apply
   brokerless rebuild /mnt/disk* --to /srv/rebuilt --reset-positions end --apply
   brokerless rebuild /mnt/disk* --to /srv/rebuilt --undo
+  brokerless rebuild s3://backup/kafka@nightly --to /srv/rebuilt --spread --apply
   brokerless rebuild --from-bucket s3://bucket/prefix --to /srv/rebuilt --log-start orders-0=212 --apply
 """
 
 
 def add_paths(parser: ArgumentParser) -> None:
-    help_of_paths = "a log directory of a node of the old cluster; all of them are needed; local"
+    help_of_paths = (
+        "a log directory of a node of the old cluster, local; all are needed; or URL@SNAPSHOT of a backup"
+    )
     parser.add_argument("paths", nargs="*", metavar="DISK", help=help_of_paths)
     parser.set_defaults(topic=[], partition=[], exclude_internal=False, include=())
 

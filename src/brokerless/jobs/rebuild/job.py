@@ -11,6 +11,8 @@ from brokerless.clusters.disk import load_disk
 from brokerless.errors import UsageError
 from brokerless.internals.metadata.versions import parse_level
 from brokerless.jobs.rebuild.from_bucket.plan import BucketOptions
+from brokerless.jobs.rebuild.from_snapshot.disks import is_snapshot, load_snapshot
+from brokerless.jobs.rebuild.from_snapshot.restored_logs import RestoredLogs
 from brokerless.jobs.rebuild.in_place import change_in_place, refuse_journal
 from brokerless.jobs.rebuild.node_directories import refuse_existing, write_new_directories
 from brokerless.jobs.rebuild.nodes import refuse_running
@@ -38,8 +40,8 @@ def options_of(request: RebuildRequest) -> RebuildOptions:
         location = with_tiered_options(location, request.key_pairs, None, None)
         topics = (request.topics,) if isinstance(request.topics, str) else tuple(request.topics)
         bucket = BucketOptions(location, dict(request.log_starts or {}), request.abort_open_transactions, topics)
-    elif request.log_starts or request.key_pairs or request.abort_open_transactions or request.topics:
-        raise UsageError("--topic, --log-start, --key-pair and --abort-open-transactions are for --from-bucket")
+    elif request.log_starts or request.abort_open_transactions or request.topics:
+        raise UsageError("--topic, --log-start and --abort-open-transactions are for --from-bucket")
     return RebuildOptions(
         data=request.data,
         mapping=None if request.mapping is None else os.fspath(request.mapping),
@@ -52,6 +54,8 @@ def options_of(request: RebuildRequest) -> RebuildOptions:
         max_batch_bytes=request.max_batch_bytes,
         reset_to=request.reset_positions,
         bucket=bucket,
+        spread=request.spread,
+        has_keys=bool(request.key_pairs or request.storage_options),
     )
 
 
@@ -70,22 +74,14 @@ def rebuild(
     Raises :class:`UsageError` for what is no local log directory, a disk on which a broker runs, disks of several
     clusters, and what cannot be expressed; UnreadableError, UnwritableError.
     """
-    if is_remote(to) or any(is_remote(each.path) for each in directories):
-        if (snapshot := next(filter(None, (snapshot_path(each.location) for each in directories)), None)) is not None:
-            text = f"brokerless merge {snapshot} --to DIRECTORY writes the disk of which a cluster is rebuilt"
-            raise UsageError(f"{snapshot}: this is a snapshot of a backup; {text}")
-        raise UsageError("a cluster is rebuilt on this machine; copy what is in an object store first")
-    for each in directories:
-        if each.kind != "log-directory":
-            raise UsageError(f"{each.path}: this is not a log directory; give the directories of log.dirs, one a disk")
-        if is_local_within(to, each.path):
-            raise UsageError(f"{to} is in {each.path}, which is read; write to another directory")
+    _check_paths(directories, to, options)
     bucket = None if options.bucket is None else options.bucket.location.path
     if bucket is not None and not is_remote(bucket) and is_local_within(to, bucket):
         raise UsageError(f"{to} is in {bucket}, which is read; write to another directory")
     for each in directories:
         check_permitted(each.partitions)
-    disks = [load_disk(each, options.max_batch_bytes) for each in directories]
+    load = load_snapshot if any(map(is_snapshot, directories)) else load_disk
+    disks = [load(each, options.max_batch_bytes) for each in directories]
     refuse_running(disks)
     root = Path(to)
     refuse_journal(root)
@@ -99,9 +95,33 @@ def rebuild(
         with only_job(root, busy):
             remove_new(root, unfinished_directories(root))
             remove_unfinished(root)
-            new = write_new_directories(planned, root, done)
+            restored = RestoredLogs(planned.cluster, options.max_batch_bytes)
+            new = write_new_directories(planned, root, done, restored)
             if options.data == "in-place":
                 change_in_place(planned, root, new)
             remove_unfinished(root)
             sync_directory(root)
-    return replace(planned, is_applied=True)
+    findings, lost = (*planned.findings, *restored.findings), (*planned.lost, *restored.lost)
+    return replace(planned, is_applied=True, findings=tuple(dict.fromkeys(findings)), lost=tuple(dict.fromkeys(lost)))
+
+
+def _check_paths(directories: Sequence[LogDirectory], to: str, options: RebuildOptions) -> None:
+    snapshots = [each for each in directories if is_snapshot(each)]
+    if snapshots and len(directories) > 1:
+        raise UsageError("a snapshot has all disks of a cluster; give it alone")
+    if snapshots and options.data != "copy":
+        raise UsageError(f"--data {options.data} is for disks; the logs of a snapshot are written")
+    if options.spread and not snapshots:
+        raise UsageError("--spread is for a snapshot of a backup; disks say which node they are of")
+    if options.has_keys and not snapshots and options.bucket is None:
+        raise UsageError("--key-pair and storage_options are for a snapshot of a backup, and for --from-bucket")
+    if is_remote(to) or any(is_remote(each.path) for each in directories if each not in snapshots):
+        raise UsageError("a cluster is rebuilt on this machine; copy what is in an object store first")
+    for each in directories:
+        place = each.path
+        if each in snapshots:
+            place = (snapshot_path(each.location) or "").rpartition("@")[0]
+        elif each.kind != "log-directory":
+            raise UsageError(f"{each.path}: this is not a log directory; give the directories of log.dirs, one a disk")
+        if not is_remote(place) and is_local_within(to, place):
+            raise UsageError(f"{to} is in {place}, which is read; write to another directory")

@@ -16,6 +16,7 @@ from brokerless.internals.groups.positions import ResetTo
 from brokerless.internals.metadata.snapshot import snapshot_batches
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket, append_events, events_in, write_stand_ins
+from brokerless.jobs.rebuild.from_snapshot.restored_logs import RestoredLogs
 from brokerless.jobs.rebuild.group_positions import in_sync, reset_positions
 from brokerless.jobs.rebuild.plan import Rebuild, TargetDirectory
 from brokerless.jobs.rebuild.replicas import HeldReplica
@@ -26,6 +27,7 @@ from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.checkpoint.partition_metadata import partition_metadata
 from brokerless.log.commit.commit import commit
 from brokerless.log.commit.partition_copy import Copying, copy_partition
+from brokerless.log.commit.types import StagedPartition
 from brokerless.log.storage.atomic import rename, replacing, sync_directory, write_file
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import NO_BROKER
@@ -46,15 +48,19 @@ def refuse_existing(rebuild: Rebuild, unfinished: Collection[str]) -> None:
             raise UsageError(f"{path}: this exists already; write to another directory")
 
 
-def write_new_directories(rebuild: Rebuild, to: Path, done: Done) -> dict[str, int]:
+def write_new_directories(rebuild: Rebuild, to: Path, done: Done, restored: RestoredLogs) -> dict[str, int]:
     """Writes the new directories, in which nothing is yet, and returns their inode numbers by name. Until
-    ``remove_unfinished`` they count as unfinished. Raises UnwritableError, UnreadableError, OSError."""
+    ``remove_unfinished`` they count as unfinished. ``restored``: has what is found in a snapshot meanwhile. Raises
+    UnwritableError, UnreadableError, OSError."""
     scratch = to / UNFINISHED
     make_inner_directory(scratch)
-    new = [Path(each.path) for each in rebuild.directories if each.is_new]
+    targets = {scratch / Path(each.path).name: each for each in rebuild.directories if each.is_new}
+    new = [Path(each.path) for each in targets.values()]
     with synced_together(scratch):
-        for target in (each for each in rebuild.directories if each.is_new):
-            _write(rebuild, target, scratch / Path(target.path).name, done)
+        for path, target in targets.items():
+            _write_logs(rebuild, target, path, done=done, restored=restored)
+        for path, target in targets.items():
+            _complete(rebuild, target, path)
     named = inodes(scratch / path.name for path in new)
     record_names(to, named)
     for path in new:
@@ -64,11 +70,15 @@ def write_new_directories(rebuild: Rebuild, to: Path, done: Done) -> dict[str, i
     return named
 
 
-def _write(rebuild: Rebuild, target: TargetDirectory, path: Path, done: Done) -> None:
+def _write_logs(rebuild: Rebuild, target: TargetDirectory, path: Path, done: Done, restored: RestoredLogs) -> None:
     make_inner_directory(path)
-    staged = []
+    staged: list[StagedPartition] = []
     for each in sorted(held_in(rebuild, target), key=lambda held: (held.replica.topic, held.replica.partition)):
         replica = each.replica
+        if each.disk.is_snapshot:
+            staged.append(restored.stage(each, path))
+            done(replica.size)
+            continue
         place = replica.paths.location, replica.topic, replica.partition
         cleaned = recorded_offset(*place, names.CLEANER_CHECKPOINT)
         remote = rebuild.remote_epochs.get((each.topic_id, replica.partition), ())
@@ -79,6 +89,9 @@ def _write(rebuild: Rebuild, target: TargetDirectory, path: Path, done: Done) ->
         )
         done(replica.size)
     commit(path, staged)
+
+
+def _complete(rebuild: Rebuild, target: TargetDirectory, path: Path) -> None:
     if rebuild.reset_to is not None:
         _reset_positions(rebuild, rebuild.reset_to, target, path)
     if rebuild.from_bucket is not None and target.is_first:

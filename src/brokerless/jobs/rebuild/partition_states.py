@@ -74,7 +74,7 @@ def rebuild_partitions(
 
 
 def _in_sync(replicas: Sequence[int], old_isr: Sequence[int], there: Mapping[int, HeldReplica]) -> list[int]:
-    candidates = [node for node in replicas if node in there and node in old_isr]
+    candidates = [node for node in replicas if node in there and (node in old_isr or there[node].disk.is_snapshot)]
     candidates = candidates or [node for node in replicas if node in there]
     if not candidates:
         return [replicas[0]]
@@ -94,6 +94,8 @@ def _finding(
         if row["partitionEpoch"] < 0:
             return None  # was reported as it was taken in
         return "error", Kind.PARTITION_MISSING, f"no disk has a replica of {name}: it begins again, empty"
+    if any(each.disk.is_snapshot for each in there.values()):
+        return None  # its log is the one that counts, and which nodes have it was chosen
     if not set(isr) & set(old_isr):
         text = (
             f"none of the in-sync replicas of {name} is on the disks; node {isr[0]} has the longest log of the others"

@@ -18,16 +18,13 @@ from brokerless.clusters.start.refused_settings import refused_settings
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.groups.positions import LostPosition, ResetTo
-from brokerless.internals.metadata.cluster import Cluster, read_cluster
+from brokerless.internals.metadata.cluster import Cluster, ResourceType, read_cluster
 from brokerless.internals.metadata.records import Record, cluster_records
 from brokerless.internals.metadata.versions import (
     DYNAMIC_QUORUM,
     KRAFT_VERSION,
     LEVELS,
     METADATA_VERSION,
-    NEWEST,
-    features_of,
-    first_level_of,
     level_name,
 )
 from brokerless.internals.remote.segment_metadata import remote_epochs
@@ -35,6 +32,7 @@ from brokerless.jobs.rebuild.adopted_topics import adopt_topics
 from brokerless.jobs.rebuild.from_bucket.partitions import BucketPartition, ReplacedTopic
 from brokerless.jobs.rebuild.from_bucket.plan import Bucketed, BucketOptions, put_in, read_bucket, take_out
 from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket
+from brokerless.jobs.rebuild.from_snapshot.disks import refuse_uncovered, spread, with_only_broker
 from brokerless.jobs.rebuild.group_positions import positions_past_end
 from brokerless.jobs.rebuild.nodes import (
     ALONE,
@@ -45,7 +43,7 @@ from brokerless.jobs.rebuild.nodes import (
     load_nodes,
 )
 from brokerless.jobs.rebuild.partition_states import rebuild_partitions
-from brokerless.jobs.rebuild.proven_features import needed_level, proven_features
+from brokerless.jobs.rebuild.proven_features import choose_level
 from brokerless.jobs.rebuild.replicas import (
     HeldReplica,
     assigned,
@@ -76,11 +74,6 @@ from brokerless.text import short_html, short_repr
 
 Row = dict[str, Any]
 
-DEFAULT_LEVEL = 21
-"""3.9-IV0, with which Kafka 3.9 and all of Kafka 4 start: where no metadata says which it was."""
-_BROKER, _BROKER_LOGGER = 4, 8
-ELR_FEATURE, _MIN_INSYNC = "eligible.leader.replicas.version", "min.insync.replicas"
-"""With the one, a cluster has the other as a default of all brokers (``Formatter``, 4.4.0; KIP-966)."""
 _PRODUCER_ID_BLOCK = 1000
 """``ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE``."""
 _MOST_POSITIONS = 20
@@ -94,7 +87,8 @@ class RebuildOptions:
     for that of the old cluster. ``source``: a log, snapshot or tables as JSON Lines to take the state from, in place of
     the disks'. ``without_metadata``: from directories alone. ``adopt``: topics that only the disks have, too.
     ``reset_to``: where positions of groups are set that are past the end of a partition; None leaves them.
-    ``bucket``: of which tiered topics are rebuilt."""
+    ``bucket``: of which tiered topics are rebuilt. ``spread``: whether a snapshot becomes the directories of all nodes
+    that had replicas. ``has_keys``: whether anything was given by which objects are read."""
 
     data: Data = "copy"
     mapping: str | None = None
@@ -107,6 +101,8 @@ class RebuildOptions:
     max_batch_bytes: int | None = None
     reset_to: ResetTo | None = None
     bucket: BucketOptions | None = None
+    spread: bool = False
+    has_keys: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +203,10 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
     state = _state(disks, options, findings)
     cluster = state.cluster
     voters = () if state.replica is None else state.replica.voters
+    missing = [text for each in disks for text in each.lost]
+    disks = spread(disks[0], cluster) if options.spread else disks
     nodes = _nodes(options, disks, cluster, voters)
-    lost = list(_adopt(options, disks, cluster, nodes=nodes, findings=findings))
+    lost = [*missing, *_adopt(options, disks, cluster, nodes=nodes, findings=findings)]
     bucket, disks = take_out(in_bucket, options.bucket, cluster, disks=disks, lost=lost)
     held = held_replicas(disks, nodes, cluster, findings.append)
     twice = next((each for each in findings if each.kind == Kind.PARTITION_REPEATED), None)
@@ -241,7 +239,7 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
     )
     findings += (_position_finding(*each, options.reset_to) for each in positions)
     lost += [str(each) for each, _ in positions[:_MOST_POSITIONS] if options.reset_to is None]
-    level = _level(cluster, options.level, disks, options.max_batch_bytes)
+    level = choose_level(cluster, options.level, disks, options.max_batch_bytes)
     is_dynamic = options.quorum == "dynamic" if options.quorum else state.is_dynamic
     if is_dynamic and level < DYNAMIC_QUORUM:
         raise UsageError(f"a dynamic quorum needs metadata version 3.9 or newer, and this is {level_name(level)}")
@@ -278,10 +276,12 @@ def _nodes(
 ) -> tuple[Node, ...]:
     if options.mapping:
         nodes = load_nodes(options.mapping, disks)
+        nodes = with_only_broker(nodes, disks) if any(each.is_snapshot for each in disks) else nodes
     else:
         nodes = known_nodes(disks, cluster, voters) if disks else (ALONE,)
     if not any(each.is_broker for each in nodes):
         raise UsageError("no node of the rebuilt cluster is a broker; give one in the mapping file")
+    refuse_uncovered(nodes, [each for each in disks if each.is_snapshot])
     return nodes
 
 
@@ -353,7 +353,8 @@ def _state(disks: Sequence[Disk], options: RebuildOptions, findings: list[Findin
     cluster = read_cluster(best.paths, findings.append, best.end_offset, options.max_batch_bytes)
     findings += compare_replicas(best, [each for each in replicas if each is not best])
     findings += best.damage
-    origin = f"{best.paths.path}, {describe_end(best.end_offset, best.epoch)}"
+    place = disks[0].path if disks[0].is_snapshot else best.paths.path
+    origin = f"{place}, {describe_end(best.end_offset, best.epoch)}"
     timestamp = now if best.timestamp is None else best.timestamp
     return state(cluster, origin, best.end_offset, epoch=max(best.epoch, 0), timestamp_ms=timestamp)
 
@@ -396,6 +397,7 @@ def _take_over_nodes(
     old = dict(cluster.brokers)
     new_ids = {str(each.was): str(each.node_id) for each in nodes if each.was is not None}
     gone = sorted(set(old) - {each.was for each in nodes if each.is_broker})
+    gone = [] if any(each.is_snapshot for each in disks) else gone  # all that they had is in a snapshot
     lost += [f"broker {each}, of which no disk was given" for each in gone]
     cluster.brokers = {}
     cluster.controllers = {}  # each registers when it starts
@@ -416,7 +418,7 @@ def _take_over_nodes(
             "inControlledShutdown": False, "logDirs": [each.directory_id for each in own], "cordonedLogDirs": None,
         }  # fmt: skip
     for type_, name in list(cluster.configs):
-        if type_ in (_BROKER, _BROKER_LOGGER) and name:
+        if type_ in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and name:
             own_configs = cluster.configs[type_, name]
             if name not in new_ids:
                 lost.append(f"settings of broker {name}, which is not of the rebuilt cluster")
@@ -436,37 +438,6 @@ def _mark_epoch(disk: Disk) -> int:
         if Location(path).exists():
             return int(json.loads(Location(path).read(4096))["brokerEpoch"])
     return -1
-
-
-def _level(
-    cluster: Cluster, requested: int | None, disks: Sequence[Disk] = (), max_batch_bytes: int | None = None
-) -> int:
-    """The metadata level. Where no metadata has one, features are set as well: those of that level, and those that
-    records prove."""
-    known = cluster.features.get(METADATA_VERSION)
-    level = known if requested is None else requested
-    if known is None:
-        proven = proven_features(disks, max_batch_bytes)
-        needed = needed_level(proven.items())
-        level = max(DEFAULT_LEVEL, needed) if requested is None else requested
-        if level < needed:
-            which = " and ".join(f"{name} {each}" for name, each in sorted(proven.items()))
-            text = f"records on these disks are of {which}, which metadata version {level_name(level)} does not know"
-            raise UsageError(f"{text}; give --metadata-version {level_name(needed)} or a newer one")
-        cluster.features |= features_of(level) | proven
-        if ELR_FEATURE in cluster.features:
-            cluster.configs.setdefault((_BROKER, ""), {}).setdefault(_MIN_INSYNC, "1")
-    assert level is not None
-    if level > NEWEST:
-        text = f"the metadata version of these disks is {level}, and the newest that is known here is {NEWEST}"
-        raise UsageError(f"{text} ({level_name(NEWEST)}); use a newer brokerless")
-    if known is not None and level < known:
-        for name, feature_level in sorted(cluster.features.items()):
-            since = first_level_of(name, feature_level)
-            if name not in (METADATA_VERSION, KRAFT_VERSION) and since is not None and level < since:
-                text = f"metadata version {level_name(level)} is of a Kafka that does not know {name} {feature_level}"
-                raise UsageError(f"{text}; give --metadata-version {level_name(since)} or a newer one")
-    return level
 
 
 def _refused_settings(cluster: Cluster, level: int, path: str) -> Iterator[Finding]:

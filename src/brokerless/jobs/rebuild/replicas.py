@@ -85,7 +85,8 @@ def held_replicas(
         if disk.path not in owners and disk.replicas:
             text = "no broker of the rebuilt cluster has this disk, so that its replicas are left out"
             report(Kind.DISK_WITHOUT_NODE.at(disk.path, text))
-    by_path = {each.path: disk for disk in disks if disk.path in owners for each in disk.replicas}
+    by_path = {(disk.node_id, each.path): disk for disk in disks if disk.path in owners for each in disk.replicas}
+    epochs: dict[tuple[int | None, str], int] = {}
     found: dict[TopicPartition, list[HeldReplica]] = defaultdict(list)
     for placed in place_replicas([each for each in disks if each.path in owners], cluster):
         each = placed.replica
@@ -109,13 +110,15 @@ def held_replicas(
             refusal = refused.refusal or Kind(refused.refused_by).at(each.path, severity="error")
             report(replace(refusal, message=text, severity="error"))
         end = restart.log_end_offset if restart is not None and _is_cut(restart) else None
-        disk = by_path[each.path]
+        if (end, each.path) not in epochs:  # several nodes have what a snapshot has once
+            epochs[end, each.path] = last_epoch(each, end)
+        disk = by_path[placed.node.node_id, each.path]
         held = HeldReplica(
             owners[disk.path],
             disk,
             each,
             topic_id=topic_id,
-            last_epoch=last_epoch(each, end),
+            last_epoch=epochs[end, each.path],
             restart=restart,
             placement=placed,
         )

@@ -223,7 +223,7 @@ def _copy_current(source: PartitionPath, target: Path, linked: frozenset[str]) -
                 if entry.name in linked:
                     os.link(local(entry.path), target / entry.name, follow_symlinks=False)
                 else:
-                    _copy(entry, target / entry.name)
+                    copy_file(entry, target / entry.name)
             except UnreadableError as error:
                 if not isinstance(error.__cause__, FileNotFoundError):
                     raise
@@ -252,7 +252,8 @@ def _are_unchanged(before: Sequence[DirectoryEntry], after: Sequence[DirectoryEn
     return all(name in was and name in now and name.startswith(f"{active}.") for name in differing)
 
 
-def _copy(entry: DirectoryEntry, target: Path) -> None:
+def copy_file(entry: DirectoryEntry, target: Path) -> None:
+    """Copies a file under a new name, with its time. Raises UnreadableError, UnwritableError, OSError."""
     created = open_own(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     with os.fdopen(created, "wb") as copy, entry.location.open() as file:
         for position in range(0, file.size, _BLOCK):

@@ -1,0 +1,107 @@
+"""The disks that a snapshot of a backup stands for: one with all partitions, or those of each node of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import cast
+
+from brokerless.clusters.disk import Disk, DiskReplica, load_disk
+from brokerless.clusters.placement import assigned_directory
+from brokerless.errors import UsageError
+from brokerless.internals.metadata.cluster import Cluster
+from brokerless.jobs.rebuild.nodes import Node
+from brokerless.log.backups.state import SnapshotState
+from brokerless.log.checkpoint.meta_properties import MetaProperties
+from brokerless.log.directory import LogDirectory
+from brokerless.log.tiered.detection import snapshot_of, snapshot_path
+from brokerless.offset_spans import union
+
+
+def is_snapshot(directory: LogDirectory) -> bool:
+    """Return whether a log directory is a snapshot of a backup."""
+    return snapshot_of(directory.location) is not None
+
+
+def load_snapshot(directory: LogDirectory, max_batch_bytes: int | None = None) -> Disk:
+    """Return the disk that a snapshot is, whose path is ``URL@SNAPSHOT``."""
+    path = snapshot_path(directory.location) or directory.path
+    disk = load_disk(directory, max_batch_bytes)
+    findings = [each for replica in disk.replicas for each in replica.paths.findings if each not in disk.findings]
+    lost = tuple(_lost(directory, disk))
+    return replace(disk, path=path, findings=(*disk.findings, *findings), is_snapshot=True, lost=lost)
+
+
+def _lost(directory: LogDirectory, disk: Disk) -> Iterator[str]:
+    """Yield what the backup lacks of each partition: segments without their objects, and what it never had."""
+    file_system, _ = directory.location.file_system()
+    state = cast("SnapshotState", file_system.bucket.snapshot_state())
+    there = {
+        (each.topic_id, each.partition): {segment.base_offset for segment in each.paths.segments}
+        for each in disk.replicas
+    }
+    for each in state.snapshot.partitions:
+        own = there.get(each.place, ())
+        gone = [(one.start_offset, one.end_offset + 1) for one in state.segments.get(each.place, ())]
+        gone = [(first, end) for first, end in gone if first not in own]
+        to_the_end = [one.first_offset for one in each.lost if one.last_offset is None]
+        gone += [(one.first_offset, one.last_offset + 1) for one in each.lost if one.last_offset is not None]
+        yield from (not_stored(first, end - 1, each.name) for first, end in union(gone)) if each.place in there else ()
+        yield from (not_stored(first, None, each.name) for first in to_the_end)
+
+
+def not_stored(first: int, last: int | None, name: str) -> str:
+    """Return for people that a backup does not have some offsets of a partition."""
+    return f"offsets {first}{' and after' if last is None else f'..{last}'} of {name}: not in the backup"
+
+
+def spread(disk: Disk, cluster: Cluster) -> list[Disk]:
+    """Return a disk for each log directory of the cluster that a snapshot is of, with the replicas that the metadata
+    assigns to it; those of partitions that it does not know are on the first. A replica whose directory is not known is
+    in the first of its node. Raises :class:`UsageError` where the metadata has no nodes."""
+    of_nodes: dict[int, dict[str, list[DiskReplica]]] = {
+        node: {directory: [] for directory in row["logDirs"]} for node, row in cluster.brokers.items()
+    }
+    unknown: list[DiskReplica] = []
+    for each in disk.replicas:
+        row = cluster.partitions.get(each.topic_id or "", {}).get(each.partition)
+        if row is None:
+            unknown.append(each)
+            continue
+        for node in row["replicas"]:
+            own = of_nodes.setdefault(node, {})
+            first = next(iter(own), "")
+            own.setdefault(assigned_directory(row, node) or first, []).append(each)
+    if not of_nodes:
+        raise UsageError("which node had which replica is not known without the metadata; leave out --spread")
+    found = [each for node, own in sorted(of_nodes.items()) for each in _disks(disk, node, own)]
+    return [replace(found[0], replicas=(*found[0].replicas, *unknown)), *found[1:]]
+
+
+def _disks(disk: Disk, node: int, directories: dict[str, list[DiskReplica]]) -> Iterator[Disk]:
+    """Yield the disks of a node that have replicas, or its first one."""
+    used = [each for each in directories.items() if each[1]] or [next(iter(directories.items()), ("", []))]
+    cluster_id = None if disk.properties is None else disk.properties.cluster_id
+    for number, (directory, replicas) in enumerate(used, 1):
+        path = f"{disk.path} of node {node}" + (f", directory {number}" if len(used) > 1 else "")
+        properties = MetaProperties(path, 1, cluster_id, node_id=node, directory_id=directory or None)
+        yield replace(disk, path=path, properties=properties, replicas=tuple(replicas), findings=())
+
+
+def with_only_broker(nodes: Sequence[Node], disks: Sequence[Disk]) -> tuple[Node, ...]:
+    """Give a snapshot that is of no node to the broker of a mapping file, if that is the only one."""
+    brokers = [each for each in nodes if each.is_broker]
+    if len(brokers) == 1 and len(disks) == 1 and not any(each.disks for each in nodes):
+        return tuple(replace(each, disks=(disks[0].path,)) if each is brokers[0] else each for each in nodes)
+    return tuple(nodes)
+
+
+def refuse_uncovered(nodes: Sequence[Node], disks: Sequence[Disk]) -> None:
+    """Raises :class:`UsageError` for a partition that a snapshot has, and no node of the rebuilt cluster would have."""
+    owned = {path for node in nodes if node.is_broker for path in node.disks}
+    covered = {(each.topic_id, each.partition) for disk in disks if disk.path in owned for each in disk.replicas}
+    for disk in disks:
+        for each in disk.replicas:
+            if (each.topic_id, each.partition) not in covered:
+                text = f"no broker of the rebuilt cluster is one of those that had {each.topic}-{each.partition}"
+                raise UsageError(f"{text}; name node {disk.node_id} in the mapping file, as id or as was")

@@ -1,0 +1,87 @@
+"""Writes the logs of a snapshot as a broker would have them: its segments are joined, indexes and checkpoints made."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.findings import Finding
+from brokerless.internals.metadata.cluster import Cluster, ResourceType
+from brokerless.jobs.merge.job import Merge, MergeTask, run_task
+from brokerless.jobs.rebuild.from_snapshot.disks import not_stored
+from brokerless.jobs.rebuild.replicas import HeldReplica
+from brokerless.jobs.recovered.losses import NOT_THERE, Loss
+from brokerless.jobs.recovered.reading import describe_files
+from brokerless.kafka_names import TopicPartition
+from brokerless.log.commit.partition_copy import copy_file
+from brokerless.log.commit.types import StagedPartition
+from brokerless.log.config import LogConfig, with_segment_bytes
+from brokerless.log.storage.atomic import sync_directory
+from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.location import Location
+from brokerless.log.storage.own_files import make_inner_directory
+from brokerless.progress import ignore
+from brokerless.tables.read_options import bound
+
+
+class RestoredLogs:
+    """The logs of a snapshot, each of which is read once. ``findings`` and ``lost`` (for people) are of those that are
+    written."""
+
+    def __init__(self, cluster: Cluster, max_batch_bytes: int | None) -> None:
+        self.findings: list[Finding] = []
+        self.lost: list[str] = []
+        self._cluster = cluster
+        self._max_batch_bytes = bound(max_batch_bytes)
+        self._written: dict[TopicPartition, tuple[Path, StagedPartition]] = {}
+
+    def stage(self, held: HeldReplica, directory: Path) -> StagedPartition:
+        """Writes a log into a log directory, under a name that readers pass over: from the snapshot, or as a copy of
+        one that was staged before, whose log directory has been committed since. Raises :class:`UnreadableError` for
+        one of which no object is there, UnwritableError, OSError."""
+        place = held.topic_id, held.replica.partition
+        if place in self._written:
+            first, staged = self._written[place]
+            _copy(first / staged.name, directory / staged.directory)
+            return staged
+        found = run_task(self._task(held, directory), ignore)
+        if found.staged is None:
+            raise UnreadableError(held.replica.paths.path, "none of its segments can be read; restore another snapshot")
+        self.findings += found.findings
+        self.lost += (_text(each, found.result.task.name) for each in found.result.losses)
+        self._written[place] = directory, found.staged
+        return found.staged
+
+    def _task(self, held: HeldReplica, directory: Path) -> MergeTask:
+        replica = held.replica
+        return MergeTask(
+            topic=replica.topic,
+            partition=replica.partition,
+            to=Destination.of(directory),
+            topic_id=held.topic_id,
+            replicas=(describe_files([replica.paths], held.disk.checkpoints),),
+            merge=Merge(self._config(replica.topic), self._max_batch_bytes),
+        )
+
+    def _config(self, topic: str) -> LogConfig:
+        """Return how a topic's segments end, as far as its settings say so."""
+        text = self._cluster.configs.get((ResourceType.TOPIC, topic), {}).get("segment.bytes", "")
+        with suppress(ValueError, UsageError):
+            return with_segment_bytes(int(text)) or LogConfig()
+        return LogConfig()
+
+
+def _text(loss: Loss, name: str) -> str:
+    if loss.causes == (NOT_THERE,):
+        return not_stored(loss.first_offset, loss.last_offset, name)
+    last = " and after" if loss.last_offset is None else f"..{loss.last_offset}"
+    return f"offsets {loss.first_offset}{last} of {name}: damaged in the backup ({', '.join(loss.causes)})"
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copies a partition's directory into one that is new."""
+    make_inner_directory(target)
+    for each in Location(str(source)).entries():
+        copy_file(each, target / each.name)
+    sync_directory(target)

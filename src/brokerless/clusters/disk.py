@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from brokerless.clusters.directory_state import (
     DirectoryState,
@@ -24,6 +25,9 @@ from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.offset_gaps import missing_logs
 from brokerless.log.seek import end_offset
+
+if TYPE_CHECKING:
+    from brokerless.log.backups.state import SnapshotState
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +53,8 @@ class DiskReplica:
 @dataclass(frozen=True, slots=True)
 class Disk:
     """One log directory. ``properties``: None without a ``meta.properties``. ``metadata``: None without a replica.
-    ``checkpoints``: and the mark of a clean stop. ``is_snapshot``: it is in a backup, with logs that
-    count; ``lost``: what a backup has not of these, for people."""
+    ``checkpoints``: and the mark of a clean stop. ``snapshot``: of a backup, that it is; its logs are
+    those that count."""
 
     path: str
     properties: MetaProperties | None
@@ -60,12 +64,15 @@ class Disk:
     metadata: MetadataReplica | None
     findings: tuple[Finding, ...]
     checkpoints: DirectoryState = field(default_factory=DirectoryState)
-    is_snapshot: bool = False
-    lost: tuple[str, ...] = ()
+    snapshot: SnapshotState | None = None
 
     @property
     def node_id(self) -> int | None:
         return None if self.properties is None else self.properties.node_id
+
+    @property
+    def is_snapshot(self) -> bool:
+        return self.snapshot is not None
 
     @property
     def directory_id(self) -> str | None:

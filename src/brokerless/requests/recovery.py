@@ -77,6 +77,11 @@ class RebuildRequest:
         "of a snapshot: make the directories of each node that had replicas; without it, one node has all partitions",
         default=False,
     )
+    pause_retention: bool = given(
+        FLAG,
+        "set retention.ms=-1 for topics from which records are deleted by age; what it was is shown",
+        default=False,
+    )
     data: Data = given(
         one_of("copy", "link", "in-place"),
         "how partitions get there: copied (the default), linked, or not at all, where their own disks are used",

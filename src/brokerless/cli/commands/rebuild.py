@@ -56,9 +56,7 @@ EXAMPLES = """\
 
 
 def add_paths(parser: ArgumentParser) -> None:
-    help_of_paths = (
-        "a log directory of a node of the old cluster, local; all are needed; or URL@SNAPSHOT of a backup"
-    )
+    help_of_paths = "a log directory of a node of the old cluster, local; all are needed; or URL@SNAPSHOT of a backup"
     parser.add_argument("paths", nargs="*", metavar="DISK", help=help_of_paths)
     parser.set_defaults(topic=[], partition=[], exclude_internal=False, include=())
 

@@ -55,6 +55,7 @@ def options_of(request: RebuildRequest) -> RebuildOptions:
         reset_to=request.reset_positions,
         bucket=bucket,
         spread=request.spread,
+        pause_retention=request.pause_retention,
         has_keys=bool(request.key_pairs or request.storage_options),
     )
 

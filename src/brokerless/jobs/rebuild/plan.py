@@ -32,7 +32,8 @@ from brokerless.jobs.rebuild.adopted_topics import adopt_topics
 from brokerless.jobs.rebuild.from_bucket.partitions import BucketPartition, ReplacedTopic
 from brokerless.jobs.rebuild.from_bucket.plan import Bucketed, BucketOptions, put_in, read_bucket, take_out
 from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket
-from brokerless.jobs.rebuild.from_snapshot.disks import refuse_uncovered, spread, with_only_broker
+from brokerless.jobs.rebuild.from_snapshot.disks import missing_offsets, refuse_uncovered, spread, with_only_broker
+from brokerless.jobs.rebuild.from_snapshot.retention import PausedRetention, pause_retention, retention_findings
 from brokerless.jobs.rebuild.group_positions import positions_past_end
 from brokerless.jobs.rebuild.nodes import (
     ALONE,
@@ -88,7 +89,8 @@ class RebuildOptions:
     the disks'. ``without_metadata``: from directories alone. ``adopt``: topics that only the disks have, too.
     ``reset_to``: where positions of groups are set that are past the end of a partition; None leaves them.
     ``bucket``: of which tiered topics are rebuilt. ``spread``: whether a snapshot becomes the directories of all nodes
-    that had replicas. ``has_keys``: whether anything was given by which objects are read."""
+    that had replicas. ``pause_retention``: whether nothing is deleted by its age. ``has_keys``: whether anything was
+    given by which objects are read."""
 
     data: Data = "copy"
     mapping: str | None = None
@@ -102,6 +104,7 @@ class RebuildOptions:
     reset_to: ResetTo | None = None
     bucket: BucketOptions | None = None
     spread: bool = False
+    pause_retention: bool = False
     has_keys: bool = False
 
 
@@ -152,6 +155,8 @@ class Rebuild:
     from_bucket: FromBucket | None = None
     remote_epochs: Mapping[TopicPartition, Epochs] = field(default_factory=dict[TopicPartition, Epochs])
     """The leader epochs of remote segments, for partitions whose own are damaged."""
+    paused: tuple[PausedRetention, ...] = ()
+    """The topics whose ``retention.ms`` was set to -1."""
 
     __repr__ = short_repr
     _repr_html_ = short_html
@@ -203,10 +208,11 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
     state = _state(disks, options, findings)
     cluster = state.cluster
     voters = () if state.replica is None else state.replica.voters
-    missing = [text for each in disks for text in each.lost]
+    missing = [text for each in disks for text in missing_offsets(each)]
     disks = spread(disks[0], cluster) if options.spread else disks
     nodes = _nodes(options, disks, cluster, voters)
     lost = [*missing, *_adopt(options, disks, cluster, nodes=nodes, findings=findings)]
+    paused = pause_retention(cluster) if options.pause_retention else ()
     bucket, disks = take_out(in_bucket, options.bucket, cluster, disks=disks, lost=lost)
     held = held_replicas(disks, nodes, cluster, findings.append)
     twice = next((each for each in findings if each.kind == Kind.PARTITION_REPEATED), None)
@@ -239,6 +245,8 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
     )
     findings += (_position_finding(*each, options.reset_to) for each in positions)
     lost += [str(each) for each, _ in positions[:_MOST_POSITIONS] if options.reset_to is None]
+    stored = next((each.snapshot for each in disks if each.snapshot is not None), None)
+    findings += () if stored is None else retention_findings(stored, cluster, clock.now(), place)
     level = choose_level(cluster, options.level, disks, options.max_batch_bytes)
     is_dynamic = options.quorum == "dynamic" if options.quorum else state.is_dynamic
     if is_dynamic and level < DYNAMIC_QUORUM:
@@ -246,10 +254,7 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
     cluster.features[METADATA_VERSION] = level
     cluster.features.pop(KRAFT_VERSION, None)
     findings += _refused_settings(cluster, level, state.origin.partition(",")[0])
-    used = largest_producer_id(held, thorough=cluster.next_producer_id is None)
-    used = max(used, -1 if from_bucket is None else from_bucket.largest_producer_id)
-    if used >= (cluster.next_producer_id or 0):
-        cluster.next_producer_id = (used // _PRODUCER_ID_BLOCK + 1) * _PRODUCER_ID_BLOCK
+    _raise_producer_id(cluster, held, from_bucket)
     marks = [row["brokerEpoch"] for row in cluster.brokers.values()]
     rebuild = Rebuild(
         options.cluster_id or own_id or random_id(), level, nodes, directories=directories, cluster=cluster,
@@ -257,10 +262,20 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
         voters=tuple(_voters(nodes, directories)) if is_dynamic else None,
         held=held, lost=tuple(lost), findings=tuple(findings), origin=state.origin, data=options.data,
         positions=tuple(each for each, _ in positions), reset_to=options.reset_to, now_ms=clock.now(),
-        from_bucket=from_bucket, remote_epochs=epochs,
+        from_bucket=from_bucket, remote_epochs=epochs, paused=paused,
     )  # fmt: skip
     rebuild.records()  # refused here, before anything is written
     return rebuild
+
+
+def _raise_producer_id(
+    cluster: Cluster, held: Mapping[TopicPartition, Sequence[HeldReplica]], from_bucket: FromBucket | None
+) -> None:
+    """Let the next producer ID be above all that the logs have."""
+    used = largest_producer_id(held, thorough=cluster.next_producer_id is None)
+    used = max(used, -1 if from_bucket is None else from_bucket.largest_producer_id)
+    if used >= (cluster.next_producer_id or 0):
+        cluster.next_producer_id = (used // _PRODUCER_ID_BLOCK + 1) * _PRODUCER_ID_BLOCK
 
 
 def _in_bucket(options: RebuildOptions) -> tuple[list[BucketPartition], list[ReplacedTopic]]:

@@ -144,5 +144,15 @@ _MAKERS: dict[str, Callable[[Row], Iterator[tuple[str, Row]]]] = {
     ),
 }
 """What makes records of a table's rows. A controller's registration is made again at its start."""
-_OF_JOBS = ("cluster", "disks", "nodes", "directories", "remotePartitions", "positions", "lost", "findings")
+_OF_JOBS = (
+    "cluster",
+    "disks",
+    "nodes",
+    "directories",
+    "pausedRetention",
+    "remotePartitions",
+    "positions",
+    "lost",
+    "findings",
+)
 """Tables of ``cluster`` and ``rebuild``, beside those of internal topics, of which no records are made."""

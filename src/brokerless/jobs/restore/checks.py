@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from brokerless.clusters.start.retention_forecast import retention_deletes
 from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.jobs.restore.results import GroupRestore, Limits, Settings, TopicRestore
@@ -133,7 +134,7 @@ def _check_retention(topic: TopicRestore, path: str) -> Iterator[Finding]:
         text = f"{topic.topic}: {count} of {topic.records} records ({format_bytes(size)}) are older than the target's "
         text += f"retention.ms, and deleted within minutes, segment by segment. To keep them: {how} retention.ms=-1"
         found = f"retention.ms={topic.target.get(_RETENTION_MS)}"
-        yield Kind.RETENTION_DELETES.at(path, text, found=found)
+        yield retention_deletes(path, text, found=found)
     limit = _number(topic.target, _RETENTION_BYTES)
     if limit is None or limit < 0 or "delete" not in topic.target.get("cleanup.policy", "delete"):
         return
@@ -141,7 +142,7 @@ def _check_retention(topic: TopicRestore, path: str) -> Iterator[Finding]:
     if over:
         text = f"{topic.topic}: about {format_bytes(over)} of {format_bytes(topic.size)} (before compression) are more "
         text += f"than the target's retention.bytes, and deleted within minutes. To keep them: {how} retention.bytes=-1"
-        yield Kind.RETENTION_DELETES.at(path, text, found=f"retention.bytes={limit}")
+        yield retention_deletes(path, text, found=f"retention.bytes={limit}")
 
 
 def _check_refusals(topic: TopicRestore, path: str) -> Iterator[Finding]:

@@ -47,6 +47,10 @@ def rebuild_lines(rebuild: Rebuild) -> Iterator[str]:
         yield ""
         yield "findings:"
         yield from (f"  {line}" for line in _finding_lines(rebuild))
+    if rebuild.paused:
+        yield ""
+        yield "retention.ms is -1 for now; to set it back, kafka-configs.sh --alter --entity-type topics with:"
+        yield from (f"  --entity-name {show(each.topic)} {show(each.change)}" for each in rebuild.paused)
     for node in rebuild.nodes:
         yield ""
         yield f"server.properties of node {node.node_id}:"
@@ -127,6 +131,8 @@ def rebuild_rows(rebuild: Rebuild) -> Iterator[Row]:
             "table": "directories", "path": each.path, "nodeId": each.node_id, "directoryId": each.directory_id,
             "disk": source, "isNew": each.is_new, "partitions": sum(1 for _ in held_in(rebuild, each)),
         }  # fmt: skip
+    for each in rebuild.paused:
+        yield {"table": "pausedRetention", "topic": each.topic, "retentionMs": each.before}
     for each in () if rebuild.from_bucket is None else rebuild.from_bucket.stand_ins:
         of_bucket = each.partition
         yield {

@@ -28,14 +28,16 @@ def load_snapshot(directory: LogDirectory, max_batch_bytes: int | None = None) -
     path = snapshot_path(directory.location) or directory.path
     disk = load_disk(directory, max_batch_bytes)
     findings = [each for replica in disk.replicas for each in replica.paths.findings if each not in disk.findings]
-    lost = tuple(_lost(directory, disk))
-    return replace(disk, path=path, findings=(*disk.findings, *findings), is_snapshot=True, lost=lost)
-
-
-def _lost(directory: LogDirectory, disk: Disk) -> Iterator[str]:
-    """Yield what the backup lacks of each partition: segments without their objects, and what it never had."""
     file_system, _ = directory.location.file_system()
-    state = cast("SnapshotState", file_system.bucket.snapshot_state())
+    snapshot = cast("SnapshotState", file_system.bucket.snapshot_state())
+    return replace(disk, path=path, findings=(*disk.findings, *findings), snapshot=snapshot)
+
+
+def missing_offsets(disk: Disk) -> Iterator[str]:
+    """Yield for people what a backup lacks of each partition: segments without their objects, and what it never had."""
+    state = disk.snapshot
+    if state is None:
+        return
     there = {
         (each.topic_id, each.partition): {segment.base_offset for segment in each.paths.segments}
         for each in disk.replicas

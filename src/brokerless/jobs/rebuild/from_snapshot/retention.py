@@ -1,0 +1,88 @@
+"""What retention deletes of a restored cluster within minutes of its start, and how it is paused.
+
+Records keep their timestamps, by which a topic's ``retention.ms`` counts, however old a snapshot is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from brokerless.clusters.start.retention_forecast import (
+    RETENTION_SETTINGS,
+    Settings,
+    config_of,
+    retention_deletes,
+    settings_by_topic,
+)
+from brokerless.findings import Finding
+from brokerless.internals.metadata.cluster import Cluster, ResourceType
+from brokerless.log import names
+from brokerless.log.backups.snapshot import SnapshotSegment
+from brokerless.log.backups.state import SnapshotState
+from brokerless.log.config import LogConfig
+from brokerless.log.write.retention import ClosedSegment, expired
+from brokerless.text import count_of, format_bytes
+
+RETENTION_MS = "retention.ms"
+
+
+@dataclass(frozen=True, slots=True)
+class PausedRetention:
+    """A topic whose ``retention.ms`` is -1 for now. ``before``: its own value before, None where it had none."""
+
+    topic: str
+    before: str | None
+
+    @property
+    def change(self) -> str:
+        """The option of ``kafka-configs.sh --alter`` that sets back what was."""
+        return (
+            f"--delete-config {RETENTION_MS}" if self.before is None else f"--add-config {RETENTION_MS}={self.before}"
+        )
+
+
+def pause_retention(cluster: Cluster) -> tuple[PausedRetention, ...]:
+    """Set ``retention.ms`` to -1 for all topics of which anything is deleted by it, but for Kafka's own; return what it
+    was."""
+    found: list[PausedRetention] = []
+    for topic, settings in sorted(settings_by_topic(cluster).items()):
+        config = _config(topic, settings)
+        if config is None or not config.deletes or config.retention_ms < 0:
+            continue
+        own = cluster.configs.setdefault((ResourceType.TOPIC, topic), {})
+        found.append(PausedRetention(topic, own.get(RETENTION_MS)))
+        own[RETENTION_MS] = "-1"
+    return tuple(found)
+
+
+def retention_findings(state: SnapshotState, cluster: Cluster, now_ms: int, place: str) -> Iterator[Finding]:
+    """Yield a finding for each topic of which retention deletes stored segments at ``now_ms``. What is restored has
+    longer ones, if anything, which go later. ``place``: what findings name."""
+    settings = settings_by_topic(cluster)
+    gone: dict[str, list[SnapshotSegment]] = {}
+    for each in state.snapshot.partitions:
+        config = _config(each.topic, settings[each.topic]) if each.topic in settings else None
+        segments = sorted(state.segments.get(each.place, ()), key=lambda one: one.start_offset)
+        if config is not None and segments:
+            closed = [ClosedSegment(one.start_offset, one.size_in_bytes, one.max_timestamp) for one in segments]
+            gone.setdefault(each.topic, []).extend(segments[: expired(closed, each.start_offset, config, now_ms)])
+    for topic, segments in sorted(gone.items()):
+        if segments:
+            yield _finding(topic, settings[topic], segments, place)
+
+
+def _finding(topic: str, settings: Settings, segments: list[SnapshotSegment], place: str) -> Finding:
+    size, records = sum(each.size_in_bytes for each in segments), sum(each.records for each in segments)
+    values = {name: settings[name] for name in RETENTION_SETTINGS if name in settings and name != "cleanup.policy"}
+    by = ", ".join(f"{name}={value}" for name, value in values.items() if value != "-1")
+    by = by or f"{RETENTION_MS}={LogConfig().retention_ms}, Kafka's default"
+    text = f"{topic}: up to {count_of(records, 'record')} ({format_bytes(size)}) are past its retention, and deleted "
+    text += "within minutes of a start; --pause-retention keeps what goes by age"
+    return retention_deletes(place, text, found=by)
+
+
+def _config(topic: str, settings: Settings) -> LogConfig | None:
+    """Return by what a topic is deleted; None for Kafka's own topics, which set what they need."""
+    own = {name: settings[name] for name in RETENTION_SETTINGS if name in settings}
+    return None if names.is_internal(topic) else config_of(own)

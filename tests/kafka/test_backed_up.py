@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import brokerless
 from tests.jobs.backup.rsa_keys import key_files
 from tests.kafka.broker import free_ports
 from tests.kafka.described import TOPICS, Known
+from tests.kafka.jars import NEWEST, compile_helpers
 from tests.kafka.producers import consume
 from tests.kafka.rebuilt import RebuiltNode, complaints, differences, goes_on, mapping, nodes_of, running
 from tests.kafka.tiered import CLASS as DIRECTORY_STORAGE
@@ -78,3 +80,51 @@ def test_a_broker_reads_the_segments_where_they_are(is_encrypted: bool, known: K
             wait_for(lambda place=(topic, number): serves_remote(broker, *place), "remote records are served")
             assert consume(broker, topic, number, isolation=isolation) == expected, view
     assert {each for each in place.rglob("*") if each.is_file()} == stored
+
+
+def in_bucket(nodes: Sequence[RebuiltNode], bucket: Path, keys: Mapping[str, Path]) -> Sequence[RebuiltNode]:
+    """The nodes with a remote storage of the plugin's layout."""
+    own = {
+        "rsm.config.dir": str(bucket), "remote.log.manager.task.interval.ms": "200",
+        "log.retention.check.interval.ms": "300",
+    }  # fmt: skip
+    for each in nodes:
+        text = each.properties.read_text().replace("=CLASS\n", "=PluginLayoutStorage\n")
+        text = text.replace("=PATH\n", f"={compile_helpers(NEWEST)}/\n")
+        text += "".join(f"{name}={value}\n" for name, value in own.items())
+        each.properties.write_text(text + "".join(f"rsm.config.key={file}\n" for file in keys.values()))
+    return nodes
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_brokers_start_on_a_snapshot_whose_topics_stay_in_the_bucket(
+    is_encrypted: bool, known: Known, tmp_path: Path
+) -> None:
+    """Once three nodes on a copy, and once one on the backup itself, which is encrypted."""
+    place, copy = tmp_path / "backup", tmp_path / "copy"
+    private, public = key_files(tmp_path, "ops") if is_encrypted else ({}, {})
+    disks = [*known.disks, *known.controllers]
+    brokerless.backup(disks, place, name="killed", segment_size=20_000, public_keys=public, one_key=is_encrypted)
+    stored = {each: each.read_bytes() for each in place.rglob("*") if each.is_file()}
+    brokers = (1,) if is_encrypted else (1, 2, 3)
+    options = {"read_only_credentials": True} if is_encrypted else {"copy_to": copy, "spread": True}
+    rebuilt = brokerless.rebuild(
+        f"{place}@killed", tmp_path / "to", in_bucket=True, mapping=mapping(tmp_path / "nodes.json", brokers, brokers),
+        quorum="dynamic", key_pairs=private, apply=True, **options,
+    )  # fmt: skip
+    assert (rebuilt.lost, [each for each in rebuilt.findings if each.severity == "error"]) == ((), [])
+    local = {each.parent.name for each in (tmp_path / "to").glob("node-*/*-*/*.log") if each.stat().st_size}
+    assert local & {f"{topic}-{number}" for topic, number in known.replicas if topic in TOPICS} == {"payments-0"}
+    (found,) = (each for each in rebuilt.findings if each.kind == "remote-transaction-open")
+    assert "payments-0" in found.message
+    nodes = in_bucket(nodes_of(tmp_path, rebuilt), place if is_encrypted else copy, private)
+    with running(nodes) as broker:
+        for place_of_topic in known.replicas:
+            if place_of_topic[0] in ("orders", "alone"):
+                wait_for(lambda at=place_of_topic: serves_remote(broker, *at), "remote records are served")
+        compared = ("cluster_id", "acls", "users", "committed", "records")
+        assert differences(broker, known, compared=compared) == []
+        if not is_encrypted:
+            goes_on(broker)
+            assert complaints(nodes) == []
+    assert {each: each.read_bytes() for each in place.rglob("*") if each.is_file()} == stored

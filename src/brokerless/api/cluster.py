@@ -91,8 +91,8 @@ def rebuild(request: RebuildRequest) -> Rebuild:
 
     options = options_of(request)
     paths = [request.paths] if isinstance(request.paths, str | os.PathLike) else list(request.paths)
-    paths = [] if options.bucket is not None and not paths else list_paths(paths, _NO_DIRECTORIES)
-    is_alone = options.bucket is None
+    is_alone = request.from_bucket is None
+    paths = [] if not is_alone and not paths else list_paths(paths, _NO_DIRECTORIES)
     own = partial(with_tiered_options, key_pairs=request.key_pairs if is_alone else None, layout=None, remote=None)
     given = [own(Location(os.fspath(each), request.storage_options if is_alone else None)) for each in paths]
     directories = [open_directory(each) for each in given]

@@ -77,6 +77,20 @@ class RebuildRequest:
         "of a snapshot: make the directories of each node that had replicas; without it, one node has all partitions",
         default=False,
     )
+    in_bucket: bool = given(
+        FLAG,
+        "of a snapshot: leave topics that are not compacted in the bucket, from which brokers with tiered storage "
+        "serve them",
+        default=False,
+    )
+    copy_to: str | os.PathLike[str] | None = given(
+        URL, "with --in-bucket: copy their objects to this place of the same store first", "URL", default=None
+    )
+    read_only_credentials: bool = given(
+        FLAG,
+        "with --in-bucket: leave them in the backup itself; the credentials of the brokers cannot delete there",
+        default=False,
+    )
     pause_retention: bool = given(
         FLAG,
         "set retention.ms=-1 for topics from which records are deleted by age; what it was is shown",

@@ -34,7 +34,8 @@ Positions of groups past the end of what is left of a partition are listed as lo
 end or start.
 
 A snapshot of a backup (URL@SNAPSHOT) is all disks of a cluster: one node gets all of its partitions, or, with --spread,
-each node that had replicas gets these again. Offsets that the backup does not have intact are listed as lost.
+each node that had replicas gets these again. Offsets that the backup does not have intact are listed as lost. With
+--in-bucket, the topics that are not compacted stay where they are: brokers with tiered storage serve them from there.
 
 With --from-bucket, only the bucket of the tiered topics is left: each of their partitions begins after its last remote
 segment, with the metadata of these segments, so that a broker serves them all. What a bucket does not know is listed as
@@ -51,6 +52,7 @@ EXAMPLES = """\
   brokerless rebuild /mnt/disk* --to /srv/rebuilt --reset-positions end --apply
   brokerless rebuild /mnt/disk* --to /srv/rebuilt --undo
   brokerless rebuild s3://backup/kafka@nightly --to /srv/rebuilt --spread --apply
+  brokerless rebuild s3://backup/kafka@nightly --to /srv/rebuilt --in-bucket --copy-to s3://kafka/tiered --apply
   brokerless rebuild --from-bucket s3://bucket/prefix --to /srv/rebuilt --log-start orders-0=212 --apply
 """
 

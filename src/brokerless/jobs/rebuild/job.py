@@ -11,6 +11,7 @@ from brokerless.clusters.disk import load_disk
 from brokerless.errors import UsageError
 from brokerless.internals.metadata.versions import parse_level
 from brokerless.jobs.rebuild.from_bucket.plan import BucketOptions
+from brokerless.jobs.rebuild.from_snapshot.copied_objects import check_target, copy_objects
 from brokerless.jobs.rebuild.from_snapshot.disks import is_snapshot, load_snapshot
 from brokerless.jobs.rebuild.from_snapshot.restored_logs import RestoredLogs
 from brokerless.jobs.rebuild.in_place import change_in_place, refuse_journal
@@ -42,6 +43,10 @@ def options_of(request: RebuildRequest) -> RebuildOptions:
         bucket = BucketOptions(location, dict(request.log_starts or {}), request.abort_open_transactions, topics)
     elif request.log_starts or request.abort_open_transactions or request.topics:
         raise UsageError("--topic, --log-start and --abort-open-transactions are for --from-bucket")
+    if request.in_bucket:
+        bucket = _stored_options(request, bucket)
+    elif request.copy_to is not None or request.read_only_credentials:
+        raise UsageError("--copy-to and --read-only-credentials are for --in-bucket")
     return RebuildOptions(
         data=request.data,
         mapping=None if request.mapping is None else os.fspath(request.mapping),
@@ -60,6 +65,13 @@ def options_of(request: RebuildRequest) -> RebuildOptions:
     )
 
 
+def _stored_options(request: RebuildRequest, bucket: BucketOptions | None) -> BucketOptions:
+    if bucket is not None:
+        raise UsageError("--in-bucket has the topics of a snapshot; --from-bucket is for the bucket of brokers")
+    copy_to = None if request.copy_to is None else Location.of(request.copy_to, request.storage_options)
+    return BucketOptions(Location(""), is_snapshot=True, copy_to=copy_to, can_delete=not request.read_only_credentials)
+
+
 def rebuild(
     directories: Sequence[LogDirectory],
     to: str,
@@ -76,6 +88,8 @@ def rebuild(
     clusters, and what cannot be expressed; UnreadableError, UnwritableError.
     """
     _check_paths(directories, to, options)
+    if options.bucket is not None and options.bucket.is_snapshot:
+        options = replace(options, bucket=replace(options.bucket, location=directories[0].location))
     bucket = None if options.bucket is None else options.bucket.location.path
     if bucket is not None and not is_remote(bucket) and is_local_within(to, bucket):
         raise UsageError(f"{to} is in {bucket}, which is read; write to another directory")
@@ -96,6 +110,7 @@ def rebuild(
         with only_job(root, busy):
             remove_new(root, unfinished_directories(root))
             remove_unfinished(root)
+            _copy_stored(planned, options)
             restored = RestoredLogs(planned.cluster, options.max_batch_bytes)
             new = write_new_directories(planned, root, done, restored)
             if options.data == "in-place":
@@ -104,6 +119,14 @@ def rebuild(
             sync_directory(root)
     findings, lost = (*planned.findings, *restored.findings), (*planned.lost, *restored.lost)
     return replace(planned, is_applied=True, findings=tuple(dict.fromkeys(findings)), lost=tuple(dict.fromkeys(lost)))
+
+
+def _copy_stored(planned: Rebuild, options: RebuildOptions) -> None:
+    """Copies what stays in the bucket, if that was requested, before any directory that names it."""
+    target = None if options.bucket is None else options.bucket.copy_to
+    state = next((each.disk.snapshot for each in planned.directories if each.disk is not None), None)
+    if target is not None and state is not None and planned.from_bucket is not None:
+        copy_objects(state, target, {each.partition.topic_id for each in planned.from_bucket.stand_ins})
 
 
 def _check_paths(directories: Sequence[LogDirectory], to: str, options: RebuildOptions) -> None:
@@ -118,11 +141,31 @@ def _check_paths(directories: Sequence[LogDirectory], to: str, options: RebuildO
         raise UsageError("--key-pair and storage_options are for a snapshot of a backup, and for --from-bucket")
     if is_remote(to) or any(is_remote(each.path) for each in directories if each not in snapshots):
         raise UsageError("a cluster is rebuilt on this machine; copy what is in an object store first")
+    if options.bucket is not None and options.bucket.is_snapshot:
+        _check_stored(snapshots, options.bucket)
     for each in directories:
         place = each.path
         if each in snapshots:
-            place = (snapshot_path(each.location) or "").rpartition("@")[0]
+            place = _place_of(each)
         elif each.kind != "log-directory":
             raise UsageError(f"{each.path}: this is not a log directory; give the directories of log.dirs, one a disk")
         if not is_remote(place) and is_local_within(to, place):
             raise UsageError(f"{to} is in {place}, which is read; write to another directory")
+
+
+def _place_of(snapshot: LogDirectory) -> str:
+    return (snapshot_path(snapshot.location) or "").rpartition("@")[0]
+
+
+def _check_stored(snapshots: Sequence[LogDirectory], bucket: BucketOptions) -> None:
+    if not snapshots:
+        raise UsageError("--in-bucket is for a snapshot of a backup; of the bucket of brokers, give --from-bucket")
+    if bucket.copy_to is not None:
+        check_target(Location(_place_of(snapshots[0])), bucket.copy_to)
+    elif bucket.can_delete:
+        text = (
+            "brokers delete from their bucket what retention ends, and what they delete here is gone from all snapshots"
+        )
+        raise UsageError(
+            f"--in-bucket: {text}; give --copy-to URL, or --read-only-credentials where the store refuses them"
+        )

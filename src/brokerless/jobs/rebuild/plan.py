@@ -34,6 +34,7 @@ from brokerless.jobs.rebuild.from_bucket.plan import Bucketed, BucketOptions, pu
 from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket
 from brokerless.jobs.rebuild.from_snapshot.disks import missing_offsets, refuse_uncovered, spread, with_only_broker
 from brokerless.jobs.rebuild.from_snapshot.retention import PausedRetention, pause_retention, retention_findings
+from brokerless.jobs.rebuild.from_snapshot.stored_topics import remaining_in_bucket
 from brokerless.jobs.rebuild.group_positions import positions_past_end
 from brokerless.jobs.rebuild.nodes import (
     ALONE,
@@ -70,6 +71,7 @@ from brokerless.log.directory import resolve
 from brokerless.log.seek import end_offset
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import full_path, join
+from brokerless.progress import Report
 from brokerless.requests.recovery import Data, Quorum
 from brokerless.text import short_html, short_repr
 
@@ -173,7 +175,8 @@ class Rebuild:
             raise UsageError(f"the rebuilt cluster has no node {node_id}")
         log_dirs = [full_path(each.path) for each in self.directories if each.node_id == node_id]
         settings = server_properties(node, self.nodes, log_dirs, is_dynamic=self.voters is not None)
-        more = bucket_settings(self.nodes) if self.from_bucket is not None and node.is_broker else {}
+        is_bucket_alone = self.from_bucket is not None and not self.from_bucket.is_snapshot
+        more = bucket_settings(self.nodes) if is_bucket_alone and node.is_broker else {}
         return {**settings, **tiered_settings(self.cluster, node), **more}
 
 
@@ -199,7 +202,6 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
     clusters and for what cannot be written, and UnreadableError."""
     if options.reset_to is not None and options.data == "in-place":
         raise UsageError("in place no log is changed, and positions are in logs; give --data copy or link")
-    in_bucket = _in_bucket(options)
     findings: list[Finding] = [
         each for disk in disks for each in disk.findings if disk.metadata is None or each not in disk.metadata.damage
     ]
@@ -213,7 +215,8 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
     nodes = _nodes(options, disks, cluster, voters)
     lost = [*missing, *_adopt(options, disks, cluster, nodes=nodes, findings=findings)]
     paused = pause_retention(cluster) if options.pause_retention else ()
-    bucket, disks = take_out(in_bucket, options.bucket, cluster, disks=disks, lost=lost)
+    chosen, in_bucket = _in_bucket(options, disks, cluster, findings.append)
+    bucket, disks = take_out(in_bucket, chosen, cluster, disks=disks, lost=lost)
     held = held_replicas(disks, nodes, cluster, findings.append)
     twice = next((each for each in findings if each.kind == Kind.PARTITION_REPEATED), None)
     if twice is not None and options.data == "in-place":
@@ -278,12 +281,16 @@ def _raise_producer_id(
         cluster.next_producer_id = (used // _PRODUCER_ID_BLOCK + 1) * _PRODUCER_ID_BLOCK
 
 
-def _in_bucket(options: RebuildOptions) -> tuple[list[BucketPartition], list[ReplacedTopic]]:
+def _in_bucket(
+    options: RebuildOptions, disks: Sequence[Disk], cluster: Cluster, report: Report
+) -> tuple[BucketOptions | None, tuple[list[BucketPartition], list[ReplacedTopic]]]:
     if options.bucket is None:
-        return [], []
+        return None, ([], [])
     if options.data == "in-place":
         raise UsageError("from a bucket, directories are new; give --data copy or link")
-    return read_bucket(options.bucket)
+    if options.bucket.is_snapshot:
+        return remaining_in_bucket(options.bucket, disks, cluster, report)
+    return options.bucket, read_bucket(options.bucket)
 
 
 def _nodes(
@@ -327,7 +334,8 @@ def _put_in(
     brokers = {each.node_id for each in nodes if each.is_broker}
     first = {each.node_id: each.directory_id for each in directories if each.is_first and each.node_id in brokers}
     found: list[Finding] = []
-    from_bucket = put_in(bucket, cluster, first, report=found.append, lost=lost)
+    new_ids = {each.was: each.node_id for each in nodes if each.is_broker and each.was is not None}
+    from_bucket = put_in(bucket, cluster, first, new_ids=new_ids, report=found.append, lost=lost)
     findings[:0] = found
     return from_bucket
 

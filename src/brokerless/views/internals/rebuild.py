@@ -108,7 +108,8 @@ def _topic_lines(rebuild: Rebuild) -> Iterator[str]:
 
 def _bucket_lines(found: FromBucket) -> Iterator[str]:
     cells: list[list[str]] = []
-    for each in found.stand_ins:
+    by_partition = {(each.partition.topic_id, each.partition.partition): each for each in found.stand_ins}
+    for each in by_partition.values():
         of_bucket = each.partition
         size = format_bytes(sum(segment.size for segment in of_bucket.segments))
         offsets = f"{of_bucket.start_offset}..{of_bucket.end_offset - 1}" if of_bucket.segments else NOTHING

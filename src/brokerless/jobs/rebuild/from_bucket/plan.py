@@ -10,8 +10,8 @@ from typing import Any
 from brokerless.clusters.disk import Disk
 from brokerless.clusters.missing_partitions import partition_missing
 from brokerless.errors import UsageError
-from brokerless.findings import Kind
-from brokerless.internals.metadata.cluster import Cluster, ResourceType
+from brokerless.findings import Finding, Kind, Severity
+from brokerless.internals.metadata.cluster import REMOTE_STORAGE, Cluster, ResourceType
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.storage import remote_offsets_missing
 from brokerless.jobs.rebuild.adopted_topics import settings_lost
@@ -23,7 +23,7 @@ from brokerless.log.checkpoint.topic_ids import random_id
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import without_credentials
-from brokerless.log.tiered.detection import is_tiered
+from brokerless.log.tiered.detection import is_tiered, snapshot_path
 from brokerless.progress import Report
 
 _METADATA_PARTITIONS = 50
@@ -39,12 +39,16 @@ class BucketOptions:
     """``location``: the bucket, with its options. ``log_starts``: first offsets that consumers get, by topic and
     partition. ``abort_open``: end transactions that are open at its end. ``topics``: names or patterns of those that
     are rebuilt, where all else of the cluster stays; all of the bucket without any. After a name, ``:ID`` says which of
-    several topics of this name."""
+    several topics of this name. ``is_snapshot``: it is that of a backup, of which the rest of the cluster is as well.
+    ``copy_to``: where brokers get its objects; ``can_delete``: or they read the backup itself, and may delete there."""
 
     location: Location
     log_starts: Mapping[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
     abort_open: bool = False
     topics: tuple[str, ...] = ()
+    is_snapshot: bool = False
+    copy_to: Location | None = None
+    can_delete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +130,9 @@ def take_out(
                 f"{topic}: {text}; with --topic, that of the bucket takes its place; else give another directory, or "
                 "--without-metadata"
             )
-    if options.topics and topics.keys() & cluster.topics.keys():
+    if options.topics and topics.keys() & cluster.topics.keys() and not options.is_snapshot:
         _refuse_present(topics, disks)
-    has_metadata = bool(options.topics) and cluster.id_of(REMOTE_LOG_METADATA) is not None
+    has_metadata = bool(options.topics) and not options.is_snapshot and cluster.id_of(REMOTE_LOG_METADATA) is not None
     taken = {*topics.values(), *(() if has_metadata else (REMOTE_LOG_METADATA,))}
     rows: dict[tuple[str, int], Mapping[str, Any]] = {}
     for topic_id in [each for each, name in cluster.topics.items() if name in taken]:
@@ -178,14 +182,23 @@ def _refuse_present(topics: Mapping[str, str], disks: Sequence[Disk]) -> None:
 
 
 def put_in(
-    bucket: Bucketed, cluster: Cluster, directory_ids: Mapping[int, str], report: Report, lost: list[str]
+    bucket: Bucketed,
+    cluster: Cluster,
+    directory_ids: Mapping[int, str],
+    new_ids: Mapping[int, int],
+    report: Report,
+    lost: list[str],
 ) -> FromBucket:
-    """Puts the topics of a bucket into a cluster's state; each partition gets one replica. ``directory_ids``: of each
-    broker, the log directory that its stand-ins are in."""
-    url = without_credentials(bucket.options.location.path)[0]
-    text = "copy the bucket, or switch on versions of its objects, before a first start on what is rebuilt of it; the "
-    text += f"records in it are not read here: brokerless verify {url} says first whether they are intact"
-    report(Kind.REMOTE_FIRST_START.at(url, text))
+    """Puts the topics of a bucket into a cluster's state; each partition gets one replica, or, of a snapshot, those
+    that it had. ``directory_ids``: of each broker, the log directory that its stand-ins are in; ``new_ids``: its ID by
+    that of the node that it was."""
+    options = bucket.options
+    place = options.location if options.copy_to is None else options.copy_to
+    url = snapshot_path(place) or without_credentials(place.path)[0]
+    if options.copy_to is None:
+        text = "copy the bucket, or switch on versions of its objects, before a first start on what is rebuilt of it; "
+        text += f"the records in it are not read here: brokerless verify {url} says first whether they are intact"
+        report(Kind.REMOTE_FIRST_START.at(url, text))
     for each in bucket.replaced:
         report(replace(each.finding, message=f"not taken: {each.text}"))
         lost.append(each.text)
@@ -197,19 +210,33 @@ def put_in(
         cluster.add_topic(topic_id, topic)
         own = cluster.partitions.setdefault(topic_id, {})
         for number in range(max(numbers) + 1):
-            node = brokers[number % len(brokers)]
             each, row = there.get((topic_id, number)), bucket.rows.get((topic_id, number), {})
+            old = row.get("replicas", ()) if options.is_snapshot else ()
+            nodes = [new_ids[one] for one in old if one in new_ids] or [brokers[number % len(brokers)]]
             epoch = max(-1 if each is None else each.newest_epoch, row.get("leaderEpoch", -1)) + 1
-            own[number] = _row(topic_id, number, node, directory_id=directory_ids[node], leader_epoch=epoch)
+            ids = [directory_ids[node] for node in nodes]
+            own[number] = _row(topic_id, number, nodes, directory_ids=ids, leader_epoch=epoch)
             if each is None:
                 report(partition_missing(url, f"{topic}-{number}", "bucket"))
-            else:
-                stand_ins.append(_stand_in(bucket, each, node, url=url, report=report))
-                lost += _report_missing(each, stand_ins[-1], report)
+                continue
+            stand_in = _stand_in(bucket, each, nodes[0], url=url, report=report)
+            stand_ins += (replace(stand_in, node_id=node) for node in nodes)
+            if not options.is_snapshot:  # which is compared with its list of segments
+                lost += _report_missing(each, stand_in, report)
                 lost.append(f"records of {each.name} from offset {each.end_offset} on, as far as there were any")
-        _set_settings(cluster, topic, url, report)
+        if options.is_snapshot:
+            cluster.configs.setdefault((ResourceType.TOPIC, topic), {})[REMOTE_STORAGE] = "true"
+        else:
+            _set_settings(cluster, topic, url, report)
     metadata_id, nodes = _put_metadata(bucket, cluster, directory_ids)
-    return FromBucket(url, tuple(stand_ins), metadata_id, nodes, has_metadata=bucket.has_metadata)
+    return FromBucket(
+        url,
+        tuple(stand_ins),
+        metadata_id,
+        tuple(nodes),
+        has_metadata=bucket.has_metadata,
+        is_snapshot=options.is_snapshot,
+    )
 
 
 def _report_missing(each: BucketPartition, stand_in: StandIn, report: Report) -> Iterator[str]:
@@ -247,15 +274,18 @@ def _stand_in(bucket: Bucketed, each: BucketPartition, node: int, url: str, repo
     for one in transactions:
         text = f"the transaction of producer {one.producer_id} in {each.name} is open where the bucket ends"
         if is_ended:
-            report(
-                Kind.REMOTE_TRANSACTION_OPEN.at(url, f"{text}; it is aborted", severity="info", offset=one.first_offset)
-            )
+            report(transaction_open(url, f"{text}; it is aborted", one.first_offset, "info"))
         else:
             text += ": consumers with read_committed stop at it, unless --abort-open-transactions ends it"
-            report(Kind.REMOTE_TRANSACTION_OPEN.at(url, text, severity="warning", offset=one.first_offset))
+            report(transaction_open(url, text, one.first_offset, "warning"))
     return StandIn(
         each, node, start, is_log_start_known=known is not None, transactions=transactions, is_ended=is_ended
     )
+
+
+def transaction_open(place: str, text: str, first_offset: int, severity: Severity) -> Finding:
+    """Return the finding about a transaction that is open where a bucket ends. ``text`` says what becomes of it."""
+    return Kind.REMOTE_TRANSACTION_OPEN.at(place, text, severity=severity, offset=first_offset)
 
 
 def _report_expired(each: BucketPartition, start: int, url: str, report: Report) -> None:
@@ -293,8 +323,8 @@ def _put_metadata(bucket: Bucketed, cluster: Cluster, directory_ids: Mapping[int
         number: _row(
             metadata_id,
             number,
-            node,
-            directory_id=directory_ids[node],
+            [node],
+            directory_ids=[directory_ids[node]],
             leader_epoch=rows.get(number, {}).get("leaderEpoch", 0) + 1,
         )
         for number, node in enumerate(nodes)
@@ -303,9 +333,11 @@ def _put_metadata(bucket: Bucketed, cluster: Cluster, directory_ids: Mapping[int
     return metadata_id, nodes
 
 
-def _row(topic_id: str, number: int, node: int, directory_id: str, leader_epoch: int) -> dict[str, Any]:
+def _row(
+    topic_id: str, number: int, nodes: Sequence[int], directory_ids: Sequence[str], leader_epoch: int
+) -> dict[str, Any]:
     return {
-        "partitionId": number, "topicId": topic_id, "replicas": [node], "isr": [node], "removingReplicas": [],
+        "partitionId": number, "topicId": topic_id, "replicas": [*nodes], "isr": [*nodes], "removingReplicas": [],
         "addingReplicas": [], "leader": -1, "leaderRecoveryState": 0, "leaderEpoch": leader_epoch, "partitionEpoch": 0,
-        "directories": [directory_id], "eligibleLeaderReplicas": None, "lastKnownElr": None,
+        "directories": [*directory_ids], "eligibleLeaderReplicas": None, "lastKnownElr": None,
     }  # fmt: skip

@@ -59,13 +59,15 @@ class StandIn:
 @dataclass(frozen=True, slots=True)
 class FromBucket:
     """What is taken of a bucket. ``metadata_nodes``: the node of each partition of ``__remote_log_metadata``, whose ID
-    is ``metadata_id``; ``has_metadata``: the cluster has that topic, and the events are appended to it."""
+    is ``metadata_id``; ``has_metadata``: the cluster has that topic, and the events are appended to it.
+    ``is_snapshot``: of a backup, and all else of the cluster is of it as well."""
 
     url: str
     stand_ins: tuple[StandIn, ...]
     metadata_id: str
     metadata_nodes: tuple[int, ...]
     has_metadata: bool = False
+    is_snapshot: bool = False
 
     @property
     def limits(self) -> dict[tuple[str, int], tuple[int, int]]:
@@ -125,7 +127,8 @@ def _write_partition(stand_in: StandIn, path: Path, now_ms: int) -> int:
 def events_in(found: FromBucket) -> Mapping[int, Sequence[tuple[int, bytes]]]:
     """The values of events, each with its time, by partition of the metadata."""
     events: dict[int, list[tuple[int, bytes]]] = {}
-    for each in (stand_in.partition for stand_in in found.stand_ins):
+    partitions = {(each.partition.topic_id, each.partition.partition): each.partition for each in found.stand_ins}
+    for each in partitions.values():
         number = metadata_partition(each.topic_id, each.partition, len(found.metadata_nodes))
         for segment in each.segments:
             events.setdefault(number, []).extend((segment.changed_at, value) for value in events_of(segment))

@@ -312,6 +312,9 @@ class Kind(StrEnum):
     SNAPSHOT_SHRINKS = "snapshot-shrinks"
     OBJECT_NOT_REMOVED = "object-not-removed"
     SNAPSHOT_UNREADABLE = "snapshot-unreadable"
+    ERASED_ON_DISK = "erased-on-disk"
+    ERASED_TWICE = "erased-twice"
+    ERASED_NOT_PRUNED = "erased-not-pruned"
     STORED_OBJECT_DIFFERS = "stored-object-differs"
 
     def __repr__(self) -> str:

@@ -120,7 +120,7 @@ ONLY_OPTIONS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("start_offset", "timestamp", "timestamp_type", "topic_id"), LOADING),
         "to": "directory=",
     },
-    "erase": {"key": "keys=", "keys_format": FILES},
+    "erase": {"key": "keys=", "keys_format": FILES, "apply": "brokerless.Backup.erase, for a backup"},
     "forget": {"dry_run": "the default; apply= is the opposite"},
     "prune": {"dry_run": "the default; apply= is the opposite"},
     "snapshots": dict.fromkeys(("offsets", "lost"), SHOWN),

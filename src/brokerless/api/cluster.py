@@ -13,7 +13,14 @@ from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
 from brokerless.log.directory import LogDirectory
 from brokerless.log.storage.location import Location, StorageOptions
-from brokerless.requests.backups import BackupRequest, CheckRequest, ForgetRequest, KeysRequest, PruneRequest
+from brokerless.requests.backups import (
+    BackupErasureRequest,
+    BackupRequest,
+    CheckRequest,
+    ForgetRequest,
+    KeysRequest,
+    PruneRequest,
+)
 from brokerless.requests.options import asks, takes
 from brokerless.requests.reading import OpenRequest
 from brokerless.requests.recovery import ClusterRequest, RebuildRequest, UndoRebuildRequest
@@ -23,6 +30,7 @@ from brokerless.text import ShownList
 if TYPE_CHECKING:
     from brokerless.clusters.description import ClusterDescription
     from brokerless.jobs.backup.job import BackupResult
+    from brokerless.jobs.backup_erasure.job import BackupErasure
     from brokerless.jobs.check.job import CheckResult
     from brokerless.jobs.forget.job import ForgetResult
     from brokerless.jobs.forget.prune import PruneResult
@@ -269,6 +277,34 @@ class Backup:
         from brokerless.jobs.forget.prune import prune
 
         return prune(self._location, grace_ms=request.grace * 3_600_000, apply=request.apply)
+
+    @takes(BackupErasureRequest)
+    def erase(self, request: BackupErasureRequest) -> BackupErasure:
+        """Erase records in all snapshots, as ``brokerless erase`` of a backup. Kafka's own topics have to be named.
+
+        Returns
+        -------
+        BackupErasure
+            ``partitions``, each with its ``selected`` records; ``findings``, what could not be read or written.
+
+        Raises
+        ------
+        UsageError
+            For options that exclude each other, and one snapshot of a backup.
+        UnreadableError, UnwritableError
+            Where there is no backup, a snapshot cannot be read, or the system does not read or write.
+
+        See Also
+        --------
+        prove : Checks the manifest, and that nothing in the bucket has these records.
+        """
+        from brokerless.jobs.backup_erasure.job import erase_backup, options_of
+
+        topics = request.topics
+        options = options_of(
+            request, lambda topic, _: topics is None or topic in topics, lambda topic: topic in (topics or ())
+        )
+        return erase_backup(self._location, options, request.done, processes=1)
 
     @takes(KeysRequest)
     def keys(self, request: KeysRequest) -> list[RunKeys]:

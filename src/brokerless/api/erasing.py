@@ -38,7 +38,7 @@ def erase(sources: Sequence[Source], request: EraseRequest, named: Collection[st
 
 @asks(ProveRequest)
 def prove(request: ProveRequest) -> Proof:
-    """Check the manifest of an erasure, and the logs that it is about, as ``brokerless prove``.
+    """Check the manifest of an erasure, and the logs or the backup that it is about, as ``brokerless prove``.
 
     Returns
     -------
@@ -52,8 +52,9 @@ def prove(request: ProveRequest) -> Proof:
     UsageError
         For another selection than the erasure's, and options that exclude each other.
     """
+    from brokerless.jobs.backup_erasure.proof import prove as prove_all
     from brokerless.jobs.prove.job import Proving
-    from brokerless.jobs.prove.job import prove as prove_all
+    from brokerless.log.tiered.options import load_private_keys
 
     proving = Proving(
         Location.of(request.path, request.storage_options),
@@ -63,6 +64,7 @@ def prove(request: ProveRequest) -> Proof:
         selection=_selection(request.selection, request.keys, request.where, request.header),
         only=request.only,
         max_batch_bytes=bound(request.max_batch_bytes),
+        keys=load_private_keys(request.key_pairs or {}),
     )
     return prove_all(proving, request.report or ignore, request.done, spark=request.spark)
 

@@ -71,8 +71,13 @@ def named_topics(partitions: Iterable[PartitionPath], options: Namespace) -> set
     return {
         each.topic
         for each in partitions
-        if each.topic and (each.path in options.paths or any(_is_named(each.topic, by) for by in options.topic))
+        if each.topic and (each.path in options.paths or is_named(options, each.topic))
     }
+
+
+def is_named(options: Namespace, topic: str) -> bool:
+    """Return whether a topic is named by an option, as :func:`named_topics`."""
+    return any(_is_named(topic, by) for by in options.topic)
 
 
 def _is_named(topic: str, pattern: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 
 from brokerless.log.names import Include
@@ -23,6 +23,7 @@ from brokerless.requests.option_types import (
     Paths,
 )
 from brokerless.requests.options import given, request
+from brokerless.requests.writing import ERASURE_MANIFEST, HEADER_TO_ERASE, KEYS_TO_ERASE, SIGN_KEY, WHERE_TO_ERASE
 
 
 @request
@@ -98,3 +99,17 @@ class KeysRequest:
         NAME_LIST, "a key pair that no longer reads the backup; can be repeated", "ID", is_repeated=True, default=()
     )
     key_pairs: Mapping[str, str | os.PathLike[str]] | None = given(shared.KEY_PAIR, default=None)
+
+
+@request
+class BackupErasureRequest:
+    keys: Iterable[bytes | str] | None = given(KEYS_TO_ERASE, default=None)
+    where: str | None = given(WHERE_TO_ERASE, default=None)
+    header: tuple[str, bytes | str] | None = given(HEADER_TO_ERASE, default=None)
+    topics: Collection[str] | None = given(shared.TOPICS, default=None)
+    manifest: str | os.PathLike[str] | None = given(ERASURE_MANIFEST, default=None)
+    sign_key: str | os.PathLike[str] | None = given(SIGN_KEY, default=None)
+    apply: bool = given(FLAG, "erase the records of a backup; without it, they are only counted", default=False)
+    max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
+    key_pairs: Mapping[str, str | os.PathLike[str]] | None = given(shared.KEY_PAIR, default=None)
+    done: Done = given(shared.DONE, default=ignore)

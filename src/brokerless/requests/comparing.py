@@ -156,6 +156,7 @@ class ProveRequest:
         is_repeated=True,
         default=(),
     )
+    key_pairs: Mapping[str, str | os.PathLike[str]] | None = given(shared.KEY_PAIR, default=None)
     max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
     storage_options: StorageOptions | None = given(shared.STORAGE_OPTIONS, default=None)
     report: Report | None = given(shared.ON_FINDING, default=None)

@@ -36,11 +36,26 @@ from brokerless.requests.option_types import (
     name_of,
     one_of,
 )
-from brokerless.requests.options import given, request
+from brokerless.requests.options import Option, given, request
 
 if TYPE_CHECKING:
     from brokerless.table_formats.catalog import Catalog
     from brokerless.typed.topic_type import Decoding
+
+KEYS_TO_ERASE = Option(KEYS, "erase records with one of these keys, bytes or texts (UTF-8)", flag=None)
+WHERE_TO_ERASE = Option(
+    TEXT,
+    "erase records for which this condition holds: DuckDB's SQL on the columns of the table of records, key_text, "
+    "value_text, key_json and value_json (needs the extra erase)",
+    "SQL",
+)
+HEADER_TO_ERASE = Option(HEADER, "erase records with this header", flag=None)
+ERASURE_MANIFEST = Option(
+    PATH,
+    "file for the manifest, which prove checks, and by which a stopped run continues (default of the command "
+    "line: DIRECTORY.erasure.json; a backup has none)",
+)
+SIGN_KEY = Option(PATH, "sign the manifest with this Ed25519 key (PEM; needs the extra erase)")
 
 ExportForm = Literal["parquet", "iceberg", "delta"]
 
@@ -98,17 +113,9 @@ class ConvertRequest:
 class EraseRequest:
     to: str | os.PathLike[str] = given(shared.TO, kw_only=False)
     others: Sequence[OpenedLog] | OpenedLog = given(shared.OTHERS, default=())
-    keys: Iterable[bytes | str] | None = given(
-        KEYS, "erase records with one of these keys, bytes or texts (UTF-8)", flag=None, default=None
-    )
-    where: str | None = given(
-        TEXT,
-        "erase records for which this condition holds: DuckDB's SQL on the columns of the table of records, key_text, "
-        "value_text, key_json and value_json (needs the extra erase)",
-        "SQL",
-        default=None,
-    )
-    header: tuple[str, bytes | str] | None = given(HEADER, "erase records with this header", flag=None, default=None)
+    keys: Iterable[bytes | str] | None = given(KEYS_TO_ERASE, default=None)
+    where: str | None = given(WHERE_TO_ERASE, default=None)
+    header: tuple[str, bytes | str] | None = given(HEADER_TO_ERASE, default=None)
     blank: bool = given(
         FLAG,
         "keep the selected records, but make their values null (a tombstone in a compacted topic)",
@@ -136,15 +143,8 @@ class EraseRequest:
         "FORMAT",
         default="auto",
     )
-    manifest: str | os.PathLike[str] | None = given(
-        PATH,
-        "file for the manifest, which prove checks, and by which a stopped run continues (default of the command "
-        "line: DIRECTORY.erasure.json)",
-        default=None,
-    )
-    sign_key: str | os.PathLike[str] | None = given(
-        PATH, "sign the manifest with this Ed25519 key (PEM; needs the extra erase)", default=None
-    )
+    manifest: str | os.PathLike[str] | None = given(ERASURE_MANIFEST, default=None)
+    sign_key: str | os.PathLike[str] | None = given(SIGN_KEY, default=None)
     dry_run: bool = given(shared.DRY_RUN, default=False)
     max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
     storage_options: StorageOptions | None = given(shared.STORAGE_OPTIONS, default=None)

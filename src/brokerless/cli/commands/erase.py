@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser, Namespace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from brokerless.cli.options import add_to
 from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
-from brokerless.cli.selection import named_topics
+from brokerless.cli.selection import is_named, is_selected, named_topics
 from brokerless.errors import UsageError
+from brokerless.requests.backups import BackupErasureRequest
+from brokerless.requests.options import options_of
 from brokerless.requests.writing import EraseRequest
 from brokerless.text import count_of, format_bytes
 from brokerless.views.findings import not_written
@@ -43,6 +46,10 @@ Of each field to blank, the output counts the selected values that held it, thos
 and those that lack it, which are reported: what was to be erased may have another name there. In a path, a backslash
 comes before a dot or comma that is part of a name: 'tags.home\\.phone'.
 
+Without --to, PATH is the place that backup wrote to, and records are erased in all its snapshots: segments that have
+some are written again without them, in the place of the others, and prune removes these when its grace is over.
+Without --apply, they are only counted.
+
 The exit code is 0, 1 if there is damage or a selected value lacks one of the fields to blank, and 2 for a path that
 cannot be opened.
 """
@@ -51,6 +58,7 @@ EXAMPLES = """\
   brokerless erase /var/lib/kafka --to erased --keys keys.txt --sign-key key.pem --manifest erased.json
   brokerless erase /backup -t orders --to erased --where "value_json->>'$.user' = 'u-17'"
   brokerless erase /backup -t orders --to erased --header user=u-17 --blank-fields name,address.street
+  brokerless erase s3://backup/kafka -t orders --keys keys.txt --manifest erased.json --apply
   brokerless erase broker-1/ broker-2/ broker-3/ --to erased --keys keys.txt
 """
 _KEYS_FORMATS = ("text", "base64", "json")
@@ -60,7 +68,7 @@ _FIELDS = ("topic", "field", "blanked", "null or empty", "lacking")
 
 def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add_to(parser)
+    add_to(parser, required=False)
     add("--key", action="append", metavar="KEY", help="erase records with this key; can be repeated for any of several")
     help_of_keys = "erase records with one of the keys in this file, one a line; - is stdin"
     add("--keys", metavar="FILE", help=help_of_keys)
@@ -69,13 +77,19 @@ def add_options(parser: ArgumentParser) -> None:
     add("--header", metavar="NAME=VALUE", help="erase records with this header")
     help_of_blank = "keep the selected records, but make their values null (a tombstone in a compacted topic)"
     add("--blank", choices=("value",), help=help_of_blank)
-    add_request(parser, EraseRequest, without=("to",))
+    add_request(parser, EraseRequest, without=("to", "dry_run"))
+    own = [name for name, _, _ in options_of(BackupErasureRequest) if name != "apply"]
+    add_request(parser, BackupErasureRequest, without=own)
 
 
 def run(options: Namespace) -> int:
     from brokerless.jobs.erase.erased_logs import erase_logs
 
     output = Output()
+    if options.to is None:
+        return _erase_backup(options, output)
+    if options.apply:
+        raise UsageError("--apply is for a backup, in which records are erased; --to writes another log at once")
     sources = output.sources(options)
     if output.exit_code == UNUSABLE:
         output.say("nothing was written")
@@ -122,6 +136,36 @@ def run(options: Namespace) -> int:
         if each.text:
             are = "are identical where both have batches, but" if each.is_same else "are not the same:"
             output.say(f"{each.name}: {' and '.join(each.paths)} {are} {each.text}")
+    return output.end()
+
+
+def _erase_backup(options: Namespace, output: Output) -> int:
+    """Erases records in all snapshots of a backup."""
+    from brokerless.jobs.backup_erasure.job import erase_backup
+    from brokerless.jobs.backup_erasure.job import options_of as backup_options_of
+    from brokerless.log.backups.names import has_backup, split_path
+    from brokerless.log.storage.location import Location
+    from brokerless.views.jobs.backup_erasure import erasure_lines, erasure_rows
+
+    locations = [Location.of(each) for each in options.paths]
+    if len(locations) > 1 or not (has_backup(locations[0]) or split_path(locations[0])):
+        raise UsageError("give --to DIRECTORY, for the logs without the records; only one backup needs none")
+    if options.blank or options.blank_fields or options.schemas or options.value_format != "auto":
+        raise UsageError("--blank, --blank-fields and --schemas: in a backup, records are erased as a whole")
+    selection = selection_of(options)
+    if selection is None:
+        raise UsageError(one_of(has_key=True))
+    request = request_of(
+        BackupErasureRequest, options, keys=selection.keys, where=selection.where, header=selection.header,
+        topics=None, key_pairs=dict(options.key_pair),
+    )  # fmt: skip
+    how = backup_options_of(request, partial(is_selected, options), partial(is_named, options))
+    with progress("reading") as done:
+        result = erase_backup(locations[0], how, done)
+    for finding in result.findings:
+        output.damage(finding)
+    lines = erasure_lines(result, None if request.manifest is None else os.fspath(request.manifest), request.sign_key)
+    output.result(erasure_rows(result), lines, as_json=options.json)
     return output.end()
 
 

@@ -8,6 +8,7 @@ from brokerless.cli.options import add_severity
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request
+from brokerless.errors import UsageError
 from brokerless.requests.comparing import ProveRequest
 from brokerless.text import count_of
 from brokerless.views.proof_page import copied_text, scope_text
@@ -21,6 +22,9 @@ and decompressed records. With the --keys, --where or --header of the erasure, n
 selected record of the source has to be erased, and keys are searched for. What is found in the value of another record
 is a warning. A selected record in a partition of the source that the manifest does not have is an error, unless --only
 names the topics or partitions that the proof is about.
+
+Of an erasure in a backup, all segments of the bucket are searched, also those that no snapshot reads. Until prune has
+removed what was replaced, the proof does not hold, and says from when on it may be removed.
 
 Without --public-key, the signature is checked by the key that the manifest names, which anybody can make; compare it.
 scripts/verify_erasure.py checks the same and shares no code with brokerless.
@@ -52,8 +56,10 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     from brokerless.cli.commands.erase import selection_of
-    from brokerless.jobs.prove.job import Proving, prove
+    from brokerless.jobs.backup_erasure.proof import BackupProof, prove
+    from brokerless.jobs.prove.job import Proving
     from brokerless.log.storage.location import Location
+    from brokerless.log.tiered.options import load_private_keys
     from brokerless.tables.read_options import bound
     from brokerless.views.findings import finding_line, is_at_least, marked, root_of
     from brokerless.views.screen import colored
@@ -72,10 +78,13 @@ def run(options: Namespace) -> int:
         selection=selection_of(options),
         only=options.only,
         max_batch_bytes=bound(options.max_batch_bytes),
+        keys=load_private_keys(dict(options.key_pairs)),
     )
     with progress("checking") as done:
         proof = prove(proving, done=done, spark=options.spark, say=output.say, processes=None)
     if options.html is not None:
+        if isinstance(proof, BackupProof):
+            raise UsageError("--html: a page is of logs, and this manifest is of a backup; use --json")
         from brokerless.views.proof_page import write_proof_page
 
         write_proof_page(proof, options.html)
@@ -92,11 +101,14 @@ def run(options: Namespace) -> int:
         if proof.searched or proof.unsearched:
             left_out = f", {proof.unsearched:,} not (too short or too many)" if proof.unsearched else ""
             output.prose(f"searched for {count_of(proof.searched, 'byte string')}{left_out}")
-        selected = sum(each.selected for each in proof.claims)
         if proof.copied:
             output.prose(f"Kafka's own topics were copied unchanged: {copied_text(proof)}")
         verdict = "the proof holds" if proof.holds else "the proof does NOT hold"
-        counts = f"{count_of(len(proof.claims), 'partition')}, {count_of(selected, 'erased record')}"
-        output.prose(f"{verdict}: {counts}, {scope_text(proof)}")
+        partitions = proof.as_dict()["partitions"]
+        counts = f"{count_of(partitions, 'partition')}, {count_of(proof.selected, 'erased record')}"
+        scope = scope_text(proof)
+        if isinstance(proof, BackupProof):
+            scope = f"{count_of(proof.objects, 'segment')} of the bucket searched"
+        output.prose(f"{verdict}: {counts}, {scope}")
     output.exit_code = max(output.exit_code, 0 if proof.holds else FINDINGS)
     return output.end()

@@ -14,6 +14,7 @@ import numpy as np
 
 from brokerless.findings import Finding, Kind
 from brokerless.jobs.backup.cut import without_gone
+from brokerless.jobs.backup.erased import ErasedFilter
 from brokerless.jobs.backup.segments import Batches, StoredLog, Storing, unchanged_ranges, with_last_producers
 from brokerless.jobs.merge.leader_epochs import earliest
 from brokerless.jobs.merge.merged_log import MergedLog, read_merged_log
@@ -25,6 +26,7 @@ from brokerless.jobs.recovered.reading import PartitionFiles, list_files_again
 from brokerless.jobs.recovered.writing import groups_of, intact_bytes
 from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
+from brokerless.log.backups.replaced import ErasedRecords
 from brokerless.log.backups.snapshot import (
     LastBatch,
     LostRange,
@@ -40,6 +42,7 @@ from brokerless.log.tiered.writing.objects import ObjectFormat, UploadPlace
 from brokerless.log.write.follower_append import whole_batches
 from brokerless.offset_spans import Span, union, without
 from brokerless.progress import Done, Report
+from brokerless.text import count_of
 
 _SMALL = 1 << 20
 """Bytes of a segment that is stored again, together with what is new."""
@@ -68,7 +71,8 @@ class PreviousPartition:
 class BackupTask:
     """One partition to back up. ``is_compacted``: by the topic's settings. ``is_alone``: one replica is taken as a
     whole, whatever others have. ``cut_at``: where the log of a running broker ended at the cut, from which on it is
-    read to whole transactions (the limit of ``replicas``); ``cut_epochs``: its leader epochs then."""
+    read to whole transactions (the limit of ``replicas``); ``cut_epochs``: its leader epochs then. ``erased``: what was
+    erased of it in the backup."""
 
     place: UploadPlace
     replicas: tuple[SourceReplica, ...]
@@ -81,6 +85,7 @@ class BackupTask:
     dry_run: bool
     cut_at: int | None = None
     cut_epochs: Epochs = ()
+    erased: ErasedRecords | None = None
 
     @property
     def name(self) -> str:
@@ -132,6 +137,7 @@ def run_task(task: BackupTask, done: Done, held: HeldFiles | None = None) -> Bac
     if isinstance(found, _Taken):
         partition, segments = _described(task, found)
         _report_deleted(task, partition, found, report)
+        _report_erased(task, found, report)
         return BackupTaskResult(partition, None, segments, _findings(task, report), markers=found.markers)
     reason = "no replica can be read"
     missing = MissingPartition(task.place.topic, task.place.topic_id, task.place.partition, reason)
@@ -352,6 +358,15 @@ def _report_deleted(task: BackupTask, partition: SnapshotPartition, taken: _Take
         report(deleted_meanwhile(paths.path, text, start, partition.start_offset, severity="info"))
 
 
+def _report_erased(task: BackupTask, taken: _Taken, report: Report) -> None:
+    """Report records that were erased in the backup, and that a disk has."""
+    erased = taken.stored.how.erased
+    if erased is not None and erased.found:
+        path = taken.replica.files.paths[0].path
+        text = f"{count_of(len(erased.found), 'record')} here that an erasure took out of the backup; not stored again"
+        report(Kind.ERASED_ON_DISK.at(path, text, offset=min(erased.found)))
+
+
 def _storing(
     task: BackupTask,
     source: SourceReplica,
@@ -365,6 +380,7 @@ def _storing(
     return Storing(
         replace(task.place, broker_id=source.node_id), opened, task.config, task.max_batch_bytes, indexed=indexed,
         how=task.how, report=report, done=done, dry_run=task.dry_run,
+        erased=None if task.erased is None else ErasedFilter(task.erased, task.max_batch_bytes),
     )  # fmt: skip
 
 

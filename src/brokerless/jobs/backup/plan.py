@@ -27,6 +27,7 @@ from brokerless.jobs.rewrite.plan import Source
 from brokerless.log import names
 from brokerless.log.backups.names import DIRECTORY, SnapshotName, split_path
 from brokerless.log.backups.place import BackupPlace
+from brokerless.log.backups.replaced import Replacements
 from brokerless.log.backups.snapshot import (
     NAME,
     MetadataEnd,
@@ -202,10 +203,15 @@ def _plan(
         held[names.CLUSTER_METADATA_ID, 0] = [_metadata_of(disks, best)]
     missing = tuple(_missing(cluster, held, options.is_selected, path=disks[0].path, report=findings.append))
     closed = None if cut is None else _close(cut, held, options)
-    previous = _still_there(place, _previous(place, snapshots, held, findings.append), findings.append)
+    replacements = place.replacements()
+    previous = _previous(place, snapshots, held, replacements, report=findings.append)
+    previous, erased = _still_there(place, previous, findings.append), replacements.erased()
     tasks = tuple(
         _limited(
-            _task(each, replicas, place, cluster=cluster, previous=previous.get(each), options=options, how=how),
+            replace(
+                _task(each, replicas, place, cluster=cluster, previous=previous.get(each), options=options, how=how),
+                erased=erased.get(each),
+            ),
             cut,
             closed,
         )
@@ -415,6 +421,8 @@ def _previous(
     place: BackupPlace,
     snapshots: Iterable[tuple[SnapshotName, Snapshot]],
     held: Mapping[Place, object],
+    replacements: Replacements,
+    *,
     report: Report,
 ) -> dict[Place, PreviousPartition]:
     """Return what the newest snapshot that has a partition, and that can be read, has of it."""
@@ -425,7 +433,7 @@ def _previous(
             continue
         segments: dict[Place, list[SnapshotSegment]] = defaultdict(list)
         try:
-            for each in place.segments(name, snapshot):
+            for each in place.segments(name, snapshot, replacements):
                 segments[each.place].append(each)
         except UnreadableError as error:
             report(_passed_over(error))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from brokerless.errors import UnreadableError
+from brokerless.errors import RefusedError, UnreadableError
+from brokerless.jobs.backup.erased import ErasedFilter
 from brokerless.jobs.recovered.open_files import OpenFiles
 from brokerless.jobs.recovered.writing import groups_of, intact_bytes, write_batches
 from brokerless.log.backups.snapshot import SnapshotSegment
@@ -43,8 +44,8 @@ Batches = NDArray[np.void]
 @dataclass(frozen=True, slots=True)
 class Storing:
     """How what is new is written, ``how`` its objects. ``indexed``: segments with the transaction indexes of the log.
-    ``dry_run``: nothing
-    is written; then ``report`` and ``done`` are not called either."""
+    ``dry_run``: nothing is written; then ``report`` and ``done`` are not called either. ``erased``: what was erased of
+    the partition, and is not stored again."""
 
     place: UploadPlace
     opened: OpenFiles
@@ -55,6 +56,18 @@ class Storing:
     report: Report
     done: Callable[[int], object]
     dry_run: bool
+    erased: ErasedFilter | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _FilteredOutput:
+    """Takes batches without what was erased."""
+
+    output: RemoteLogOutput
+    erased: ErasedFilter
+
+    def append(self, buffer: NDArray[np.uint8], /) -> None:
+        self.output.append(self.erased.apply(buffer))
 
 
 @dataclass
@@ -103,23 +116,35 @@ class StoredLog:
             self.segments.append(_planned(batches, base_offset, how.place))
             return np.ones(len(batches), np.bool_)
         log = UploadedLog(base_offset, self._producers_at(base_offset), epochs, how.config)
+        before = set[int]() if how.erased is None else set(how.erased.found)
         with RemoteLogOutput(how.place, log, how.how) as output:
             taken = write_batches(
-                output, batches, how.opened, report=how.report, done=how.done, max_batch_bytes=how.max_batch_bytes
-            )
+                output if how.erased is None else _FilteredOutput(output, how.erased),
+                batches, how.opened, report=how.report, done=how.done, max_batch_bytes=how.max_batch_bytes,
+            )  # fmt: skip
             stored = output.finish()
         self._known = output.producers
-        self.segments += (_described(each, batches[taken], how.place) for each in stored)
+        removed = () if how.erased is None else how.erased.found - before
+        self.segments += (_described(each, batches[taken], how.place, removed) for each in stored)
         return taken
 
 
-def _described(segment: StoredSegment, batches: Batches, place: UploadPlace) -> SnapshotSegment:
+def _described(
+    segment: StoredSegment, batches: Batches, place: UploadPlace, removed: Collection[int] = ()
+) -> SnapshotSegment:
+    """``batches``: those of the disk, of which records with the offsets ``removed`` were left out."""
     within = (batches["first"] >= segment.start_offset) & (batches["last"] <= segment.end_offset)
+    left_out = sum(segment.start_offset <= each <= segment.end_offset for each in removed)
+    return describe_stored(segment, place, int(batches["records"][within].sum()) - left_out)
+
+
+def describe_stored(segment: StoredSegment, place: UploadPlace, records: int) -> SnapshotSegment:
+    """Return a segment that was written as a snapshot has it."""
     (log_size, log), (indexes_size, indexes), (manifest_size, manifest) = (segment.objects[each] for each in KINDS)
     return SnapshotSegment(
         place.topic, place.topic_id, place.partition, start_offset=segment.start_offset,
         end_offset=segment.end_offset, segment_id=segment.segment_id,
-        records=int(batches["records"][within].sum()), max_timestamp=segment.max_timestamp,
+        records=records, max_timestamp=segment.max_timestamp,
         size_in_bytes=segment.size, sha256=segment.sha256, log_size_in_bytes=log_size, log_xxh3=log,
         indexes_size_in_bytes=indexes_size, indexes_xxh3=indexes, manifest_size_in_bytes=manifest_size,
         manifest_xxh3=manifest,
@@ -224,10 +249,14 @@ def _is_same(batches: Batches, segment: SnapshotSegment, how: Storing, *, is_fil
         return True
     if not len(batches) or int(batches["last"][-1]) != segment.end_offset or batches["partial"].any():
         return False
-    if int(batches["size"].sum()) != segment.size_in_bytes:
+    erased = how.erased if how.erased is not None and how.erased.meets(batches) else None
+    if erased is None and int(batches["size"].sum()) != segment.size_in_bytes:
         return False
     sha256 = hashlib.sha256()
     for start, end in groups_of(batches):
         for buffer in intact_bytes(batches[start:end], how.opened, how.max_batch_bytes):
-            sha256.update(buffer.data)
+            try:
+                sha256.update((buffer if erased is None else erased.apply(buffer)).data)
+            except RefusedError:
+                return False
     return sha256.hexdigest() == segment.sha256

@@ -16,7 +16,7 @@ import xxhash
 
 from brokerless import clock
 from brokerless.errors import UnreadableError
-from brokerless.findings import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.jobs.check.snapshots import load_with_segments
 from brokerless.jobs.ledger import Checked, Ledger
 from brokerless.jobs.run.job import longest_first, run
@@ -102,11 +102,12 @@ def check_backup(
     findings: list[Finding] = []
     known: list[tuple[Snapshot, list[SnapshotSegment]]] = []
     for loaded in load_with_segments(place, place.names() if chosen is None else [chosen]):
-        if isinstance(loaded, UnreadableError):
-            findings.append(loaded.finding(loaded.path))
-        else:
+        if not isinstance(loaded, UnreadableError):
             known.append(loaded)
-    is_all = chosen is None and not findings
+        elif (finding := loaded.finding(loaded.path)) not in findings:
+            findings.append(finding)
+    findings += [] if findings else place.replacements().findings()
+    is_all = chosen is None and not any(each.kind == Kind.SNAPSHOT_UNREADABLE for each in findings)
     segments = {(each.place, each.start_offset, each.segment_id): each for _, listed in known for each in listed}
     by_place: dict[Place, list[SnapshotSegment]] = defaultdict(list)
     for each in segments.values():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
 from brokerless.log.backups.names import LATEST, SnapshotName
 from brokerless.log.backups.place import BackupPlace
+from brokerless.log.backups.replaced import Replacements
 from brokerless.log.backups.snapshot import Snapshot, SnapshotSegment
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.side_by_side import side_by_side
@@ -38,12 +40,20 @@ def load_snapshots(location: Location, *, only_last: bool = False) -> tuple[list
     if only_last and known:
         known = [place.find(LATEST) if chosen is None else chosen]
     findings = [place.without_segments(each) for each in known if each not in listed]
+    replacements = _replacements(place)
+    if isinstance(replacements, UnreadableError):
+        findings.append(replacements.finding(replacements.path))
 
     def load(at: int) -> Snapshot | UnreadableError:
         try:
-            return place.snapshot(known[at])
+            found = place.snapshot(known[at])
         except UnreadableError as error:
             return error
+        if not isinstance(replacements, UnreadableError) and replacements.lists:
+            # Erasures have changed how much there is; where the list cannot be read, check says so.
+            with suppress(UnreadableError):
+                return place.applied(known[at], found, replacements)[0]
+        return found
 
     snapshots: list[Snapshot] = []
     for each in side_by_side(load, range(len(known)), place.location.is_remote):
@@ -59,11 +69,21 @@ def load_with_segments(
 ) -> Iterator[tuple[Snapshot, list[SnapshotSegment]] | UnreadableError]:
     """Yield each of these snapshots with its list of segments, or what keeps one of both from being read."""
 
+    replacements = _replacements(place)
+
     def load(at: int) -> tuple[Snapshot, list[SnapshotSegment]] | UnreadableError:
+        if isinstance(replacements, UnreadableError):
+            return replacements
         try:
-            snapshot = place.snapshot(names[at])
-            return snapshot, place.segments(names[at], snapshot)
+            return place.applied(names[at], place.snapshot(names[at]), replacements)
         except UnreadableError as error:
             return error
 
     return side_by_side(load, range(len(names)), place.location.is_remote)
+
+
+def _replacements(place: BackupPlace) -> Replacements | UnreadableError:
+    try:
+        return place.replacements()
+    except UnreadableError as error:
+        return error

@@ -22,7 +22,7 @@ from brokerless.format.write.column_slices import concat_buffers, slice_rows
 from brokerless.jobs.erase.blanking import Blanking, RecordEdits, blank_values
 from brokerless.jobs.erase.digests import OutputHashes, digest_kept
 from brokerless.jobs.erase.field_counts import FieldCount
-from brokerless.jobs.erase.selection import Matcher
+from brokerless.jobs.erase.selection import RecordMatcher
 
 Int64s = NDArray[np.int64]
 _FEW_RUNS = 64
@@ -81,7 +81,7 @@ class Eraser:
     """
 
     def __init__(
-        self, matcher: Matcher, blanking: Blanking | None = None, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        self, matcher: RecordMatcher, blanking: Blanking | None = None, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         *, topic: str = "", needs: tuple[bool, bool, bool] = (True, True, True), hashes: OutputHashes | None = None,
     ) -> None:  # fmt: skip
         """``topic``: whose values are blanked. ``needs``: whether the matcher looks at keys, values and headers.

@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +79,24 @@ def selected_by(
     :class:`Selection`."""
     own_keys = keys if keys is None or isinstance(keys, KeySet) else given_keys(keys)
     return Selection(own_keys, where, None if header is None else given_header(header))
+
+
+class RecordMatcher(Protocol):
+    """Finds records that are to be erased among decoded ones."""
+
+    def match(self, decoded: DecodedRecords) -> NDArray[np.bool_]: ...
+
+
+class OffsetMatcher:
+    """Finds records by their offsets (int64), as those that were erased before."""
+
+    def __init__(self, offsets: NDArray[np.int64]) -> None:
+        self._offsets = offsets
+
+    def match(self, decoded: DecodedRecords) -> NDArray[np.bool_]:
+        """Return whether each row has one of the offsets: bool, shape ``(rows,)``. Control records never have."""
+        found = np.isin(decoded.columns.offset[: decoded.columns.rows], self._offsets)
+        return found & ~np.repeat(decoded.is_control, decoded.given)
 
 
 class Matcher:

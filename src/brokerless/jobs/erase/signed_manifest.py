@@ -125,7 +125,7 @@ class ManifestEntries:
     """What a manifest says of an erasure beside its request, each part as in its JSON.
 
     ``selection``: as :func:`describe_selection` returns it. ``schemas``: those by which fields were blanked, so that
-    they can be checked without a registry.
+    they can be checked without a registry. ``backup``: what was erased in all snapshots of a backup; None of logs.
     """
 
     selection: Mapping[str, Any]
@@ -134,6 +134,7 @@ class ManifestEntries:
     directories: Sequence[Mapping[str, Any]]
     copies: Sequence[Mapping[str, Any]]
     schemas: Sequence[Mapping[str, Any]]
+    backup: Mapping[str, Any] | None = None
 
 
 def write_manifest(
@@ -155,6 +156,7 @@ def write_manifest(
         "notWritten": list(entries.not_written),
         "directories": list(entries.directories),
         "copies": list(entries.copies),
+        **({} if entries.backup is None else {"backup": entries.backup}),
     }
     data = json.dumps(manifest, indent=1).encode() + b"\n"
     own = Path(local(path))
@@ -231,14 +233,9 @@ def load_manifest(path: str) -> SignedManifest:
 def finished_partitions(path: str, request: RecordedRequest, to: Location) -> dict[str, dict[str, Any]]:
     """Return what an earlier run of the same request wrote and committed in ``to``, by the path of the target. Raises
     :class:`UsageError` for the manifest of another request."""
-    if not os.path.lexists(local(path)):
+    manifest = manifest_of(path, request)
+    if manifest is None:
         return {}
-    manifest = load_manifest(path).value
-    is_same = manifest["sources"] == list(request.sources) and manifest.get("to") == request.to
-    is_same = is_same and manifest["action"] == request.action()
-    if not is_same or not is_selection(manifest["selection"], request.erasure.selection):
-        advice = "name another file with --manifest, or another directory with --to"
-        raise UsageError(f"{path}: this manifest is of another erasure; {advice}")
     found: dict[str, dict[str, Any]] = {}
     for each in manifest["partitions"]:
         target = each["target"]
@@ -247,6 +244,20 @@ def finished_partitions(path: str, request: RecordedRequest, to: Location) -> di
         if files and all(there.get(name) == size for name, size in files):
             found[target] = each
     return found
+
+
+def manifest_of(path: str, request: RecordedRequest) -> dict[str, Any] | None:
+    """Return the manifest of an earlier run of the same request; None where there is none. Raises :class:`UsageError`
+    for that of another request."""
+    if not os.path.lexists(local(path)):
+        return None
+    manifest = load_manifest(path).value
+    is_same = manifest["sources"] == list(request.sources) and manifest.get("to") == request.to
+    is_same = is_same and manifest["action"] == request.action()
+    if not is_same or not is_selection(manifest["selection"], request.erasure.selection):
+        advice = "name another file with --manifest, or another directory with --to"
+        raise UsageError(f"{path}: this manifest is of another erasure; {advice}")
+    return manifest
 
 
 def unwritten_partitions(path: str) -> dict[str, dict[str, Any]]:

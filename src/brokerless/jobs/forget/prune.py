@@ -15,6 +15,7 @@ from brokerless import clock
 from brokerless.errors import UnreadableError, UnwritableError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.jobs.check.snapshots import load_with_segments
+from brokerless.kafka_names import TopicPartition
 from brokerless.log.backups.names import SnapshotName, parse_stem
 from brokerless.log.backups.place import BackupPlace
 from brokerless.log.storage.atomic import SUFFIX
@@ -49,11 +50,12 @@ class PruneResult:
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """What snapshots name: IDs of segments, and names of files."""
+    """What snapshots name: IDs of segments, and names of files. ``lists``: of segments that erasures replaced."""
 
     snapshots: frozenset[SnapshotName]
     segments: frozenset[str]
     files: frozenset[str]
+    lists: frozenset[SnapshotName]
 
 
 def prune(location: Location, *, grace_ms: int = GRACE_MS, apply: bool = False, now: int | None = None) -> PruneResult:
@@ -97,6 +99,7 @@ def _store_time(place: BackupPlace) -> int:
 def _named(place: BackupPlace, before: int) -> _Named:
     segments: set[str] = set()
     files: set[str] = set()
+    places: set[TopicPartition] = set()
     names = place.names()
     lately = [each.name for each in _forgotten(place) if not _is_old(each.entry, before)]
     for loaded in chain(load_with_segments(place, names), load_with_segments(place.forgotten(), lately)):
@@ -108,7 +111,15 @@ def _named(place: BackupPlace, before: int) -> _Named:
         snapshot, listed = loaded
         segments |= {each.segment_id for each in listed}
         files |= {each.stored_sha256 for each in snapshot.files}
-    return _Named(frozenset(names), frozenset(segments), frozenset(files))
+        places |= {each.place for each in snapshot.partitions}
+    lists = place.replacements().lists
+    # Readers that began before an erasure read what it replaced.
+    young = [each for each in lists if each.written is None or each.written > before]
+    segments |= {one.old.old_segment_id for each in young for one in each.segments}
+    # As long as there is a partition, its disks may have what was erased, which a list keeps from being stored again.
+    needed = {each.name for each in lists if any(one.new.place in places for one in each.segments)}
+    needed |= {each.name for each in young}
+    return _Named(frozenset(names), frozenset(segments), files=frozenset(files), lists=frozenset(needed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +141,7 @@ def _unnamed(place: BackupPlace, named: _Named, before: int) -> Iterator[tuple[D
         *_entries(place.file_directory),
         *lists,
         *_entries(place.forgotten_directory),
+        *_entries(place.replaced_directory),
     ]
     for each in everything:
         if not _is_named(each, named):
@@ -143,6 +155,8 @@ def _is_named(entry: DirectoryEntry, named: _Named) -> bool:
     above = entry.location.parent
     if stem is not None and above is not None and above.name == "snapshots":
         return stem in named.snapshots
+    if stem is not None and above is not None and above.name == "replaced":
+        return stem in named.lists
     return entry.name in named.files
 
 

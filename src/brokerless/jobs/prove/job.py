@@ -40,6 +40,7 @@ from brokerless.jobs.run.types import NONE, Spark
 from brokerless.log import names
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import directory_name, parent_directory
+from brokerless.log.tiered.decryption import KeyPairs
 from brokerless.progress import Done, Report, Say, ignore
 from brokerless.text import short_html, short_repr
 from brokerless.typed.blanking.paths import path_text
@@ -83,6 +84,11 @@ class Proof:
         """Whether no finding is an error."""
         return not any(each.severity == "error" for each in self.findings)
 
+    @property
+    def selected(self) -> int:
+        """How many records were erased."""
+        return sum(each.selected for each in self.claims)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the object that ``prove --json`` writes."""
         return {
@@ -93,7 +99,7 @@ class Proof:
             "isKnownKey": self.is_known_key,
             "hasSource": self.has_source,
             "partitions": len(self.claims),
-            "selected": sum(each.selected for each in self.claims),
+            "selected": self.selected,
             "scope": None if self.scope is None else self.scope.as_dict(),
             "copied": self.copied,
             "searched": self.searched,
@@ -112,6 +118,7 @@ class Proving:
     PEM file with the public key that has to have signed. ``selection``: what was erased; then no record may be
     selected, and keys are searched for. ``only``: topics and partitions (``orders``, ``orders-0``) of the source that
     the proof is to be about; without it, a selected record in any other partition of the source is an error.
+    ``keys``: private keys of an encrypted backup.
     """
 
     manifest: Location
@@ -121,6 +128,7 @@ class Proving:
     selection: Selection | None = None
     only: Sequence[str] = ()
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    keys: KeyPairs | None = None
 
 
 def prove(
@@ -148,9 +156,9 @@ def prove(
         report(finding)
 
     _check_whole(manifest, proof, add)
-    _check_signature(manifest, proving.public_key, proof, add)
+    check_signature(manifest, proving.public_key, proof, add)
     if selection is not None:
-        _check_selection(manifest, selection)
+        check_selection(manifest, selection)
     proof.has_source, blanking = source is not None, _blanking(manifest)
     base = Check(True, blanking, max_batch_bytes=proving.max_batch_bytes)
     before = _tasks(proof.claims, base, proving) if source is not None else []
@@ -204,8 +212,17 @@ def _check_whole(manifest: SignedManifest, proof: Proof, report: Report) -> None
         text = "the manifest has no partition, so that it proves nothing"
         report(Kind.NO_PARTITIONS.at(proof.path, text))
     for each in unwritten:
-        text = f"{each.topic}-{each.partition} was not written: {each.reason}; it is not erased"
-        report(Kind.NOT_WRITTEN.at(each.source, text))
+        report(not_written(each.source, f"{each.topic}-{each.partition} was not written: {each.reason}"))
+
+
+def not_written(path: str, text: str, offset: int | None = None) -> Finding:
+    """Return the finding about what was not written, and why."""
+    return Kind.NOT_WRITTEN.at(path, f"{text}; it is not erased", offset=offset)
+
+
+def not_finished(path: str, text: str) -> Finding:
+    """Return the finding about an erasure that lacks its last step."""
+    return Kind.NOT_FINISHED.at(path, f"{text}; run the same command again")
 
 
 def _tasks(claims: Iterable[PartitionClaim], check: Check, proving: Proving) -> list[ProveTask]:
@@ -235,8 +252,7 @@ def _check_directories(manifest: SignedManifest, proof: Proof, check: Check, pro
     if check.search is not None:
         check.search.counts.clear()
     if not directories and (proof.claims or not parse_unwritten(manifest)):
-        text = "the erasure was stopped before its end, so the manifest lacks checkpoints; run the same command again"
-        report(Kind.NOT_FINISHED.at(manifest.path, text))
+        report(not_finished(manifest.path, "the erasure was stopped before its end, so the manifest lacks checkpoints"))
     own, to, roots = (manifest.path, f"{manifest.path}.sig"), manifest.value.get("to"), set[str]()
     for each in directories:
         target = at(each.target) if erased is None else _directory_place(each.target, erased)
@@ -250,7 +266,9 @@ def _check_directories(manifest: SignedManifest, proof: Proof, check: Check, pro
         check_directory(DirectoryClaim(root, ()), (erased or proving.manifest).at(root), known, own, check, report)
 
 
-def _check_signature(manifest: SignedManifest, key: str | None, proof: Proof, report: Report) -> None:
+def check_signature(manifest: SignedManifest, key: str | None, proof: Proof, report: Report) -> None:
+    """Reports what is wrong with the signature of a manifest, and notes in the proof whose it is. ``key``: the file of
+    the public key that has to have signed. Raises :class:`UsageError`, UnreadableError."""
     own = manifest.value.get("publicKey")
     if key is None and own is None and manifest.signature is None:
         text = "this manifest is not signed: whoever can write it can change what it claims"
@@ -276,7 +294,8 @@ def _check_signature(manifest: SignedManifest, key: str | None, proof: Proof, re
     report(Kind.SIGNATURE_WRONG.at(f"{manifest.path}.sig", text))
 
 
-def _check_selection(manifest: SignedManifest, selection: Selection) -> None:
+def check_selection(manifest: SignedManifest, selection: Selection) -> None:
+    """Raises :class:`UsageError` for another selection than that of a manifest."""
     try:
         is_same = is_selection(manifest.value["selection"], selection)
     except WrongJsonError as error:

@@ -13,6 +13,7 @@ from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.storage.location import Location
 from brokerless.progress import Report
+from brokerless.text import count_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +86,17 @@ def _check(place: OtherPlace, erasure: Erasure | None) -> Iterator[Finding]:
     if place.is_live:
         yield from found
     if selected:
-        records = f"{selected:,} selected record{'' if selected == 1 else 's'}"
+        records = count_of(selected, "selected record")
         if place.is_live:
-            text = f"{records}: this partition of the source is not in the manifest, and nothing is proved of it"
-            yield Kind.OUTSIDE_OF_PROOF.at(place.path, text, severity="error")
+            yield selected_outside(place.path, selected, "of the source")
         else:
             yield Kind.COPY_IN_SOURCE.at(place.path, f"{records}: {place.what}")
+
+
+def selected_outside(path: str, selected: int, of: str, offset: int | None = None) -> Finding:
+    """Return the finding about selected records in a partition that a manifest does not have. ``of``: what it is of."""
+    text = f"{count_of(selected, 'selected record')}: this partition {of} is not in the manifest, and nothing is proved"
+    return Kind.OUTSIDE_OF_PROOF.at(path, f"{text} of it", severity="error", offset=offset)
 
 
 def _is_metadata(partition: PartitionPath) -> bool:

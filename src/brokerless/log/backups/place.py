@@ -10,6 +10,7 @@ from brokerless import clock
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.log.backups.names import CONFIG, DIRECTORY, LATEST, SnapshotName, parse_stem
+from brokerless.log.backups.replaced import ReplacedList, Replacements, parse_replaced
 from brokerless.log.backups.snapshot import (
     LIMIT,
     BackupConfig,
@@ -22,7 +23,7 @@ from brokerless.log.backups.snapshot import (
     parse_segments,
     parse_snapshot,
 )
-from brokerless.log.storage.location import Location
+from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.side_by_side import side_by_side
 
 FORGOTTEN = "forgotten"
@@ -76,6 +77,14 @@ class BackupPlace:
     def key_directory(self) -> Location:
         return self.own / "keys"
 
+    @property
+    def replaced_directory(self) -> Location:
+        """The lists of segments that erasures replaced."""
+        return self.own / "replaced"
+
+    def replaced_file(self, name: SnapshotName) -> Location:
+        return self.replaced_directory / f"{name.stem}.parquet"
+
     def keys_file(self, run: str) -> Location:
         return self.key_directory / f"{run}.json"
 
@@ -123,14 +132,44 @@ class BackupPlace:
             raise UnreadableError(file.path, text, Kind.SNAPSHOT_UNREADABLE)
         return found
 
-    def segments(self, name: SnapshotName, snapshot: Snapshot) -> list[SnapshotSegment]:
-        """Raises :class:`UnreadableError`, also where the list is not the one that the snapshot was written with."""
+    def segments(
+        self, name: SnapshotName, snapshot: Snapshot, replacements: Replacements | None = None
+    ) -> list[SnapshotSegment]:
+        """The segments that are read of a snapshot, as :meth:`applied`."""
+        return self.applied(name, snapshot, replacements)[1]
+
+    def applied(
+        self, name: SnapshotName, snapshot: Snapshot, replacements: Replacements | None = None
+    ) -> tuple[Snapshot, list[SnapshotSegment]]:
+        """A snapshot as it is read, with its segments, some of which erasures may have replaced. ``replacements``: all
+        of them, where they were loaded before. Raises :class:`UnreadableError`, also where the list is not the one that
+        the snapshot was written with."""
         file = self.segments_file(name)
         data = _read(file)
         if hashlib.sha256(data).hexdigest() != snapshot.segments.sha256:
             text = f"this is not the list of segments that snapshot {name.id} has"
             raise UnreadableError(file.path, text, Kind.SNAPSHOT_UNREADABLE)
-        return parse_segments(file, data)
+        known = self.replacements() if replacements is None else replacements
+        return known.applied(snapshot, parse_segments(file, data))
+
+    def replacements(self) -> Replacements:
+        """Return what erasures replaced. Raises :class:`UnreadableError` for a list that cannot be read: nobody knows
+        then which segments are to be read."""
+        known = self.replaced_lists()
+
+        def load(at: int) -> ReplacedList:
+            name, entry = known[at]
+            segments = parse_replaced(entry.location, _read(entry.location))
+            return ReplacedList(name, entry.location, segments, entry.written)
+
+        return Replacements(list(side_by_side(load, range(len(known)), self.location.is_remote)))
+
+    def replaced_lists(self) -> list[tuple[SnapshotName, DirectoryEntry]]:
+        """The lists of segments that erasures replaced, the oldest first."""
+        directory = self.replaced_directory
+        entries = directory.entries() if directory.is_directory() else []
+        named = ((parse_stem(each.name.removesuffix(".parquet")), each) for each in entries)
+        return sorted(((name, each) for name, each in named if name is not None), key=lambda one: one[0])
 
     def segments_file(self, name: SnapshotName) -> Location:
         return self.snapshot_directory / f"{name.stem}.parquet"

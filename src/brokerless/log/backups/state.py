@@ -4,13 +4,13 @@ the newest metadata."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from brokerless.errors import UnreadableError
 from brokerless.log import names
-from brokerless.log.backups.names import parse_stem
+from brokerless.log.backups.names import SnapshotName, parse_stem
 from brokerless.log.backups.place import BackupPlace
 from brokerless.log.backups.snapshot import Snapshot, SnapshotFile, SnapshotSegment
 from brokerless.log.storage.location import Location
@@ -18,11 +18,18 @@ from brokerless.log.storage.location import Location
 
 @dataclass(frozen=True)
 class SnapshotState:
-    """``segments``: by the topic's ID and the partition's number."""
+    """``segments``: by the topic's ID and the partition's number. ``replaced``: the lists of what erasures replaced, by
+    which these are the segments that are read."""
 
     backup: BackupPlace
     snapshot: Snapshot
     segments: Mapping[tuple[str, int], list[SnapshotSegment]]
+    replaced: Sequence[SnapshotName] = ()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether no erasure has replaced segments since."""
+        return tuple(name for name, _ in self.backup.replaced_lists()) == tuple(self.replaced)
 
     @cached_property
     def _files(self) -> Mapping[str, SnapshotFile]:
@@ -50,11 +57,12 @@ def load_state(location: Location, stem: str) -> SnapshotState:
         raise UnreadableError(location.path, f"{stem} is not what a snapshot is called")
     segments: dict[tuple[str, int], list[SnapshotSegment]] = defaultdict(list)
     try:
-        snapshot = backup.snapshot(name)
-        for each in backup.segments(name, snapshot):
+        known = backup.replacements()
+        snapshot, listed = backup.applied(name, backup.snapshot(name), known)
+        for each in listed:
             segments[each.place].append(each)
     except UnreadableError as error:
         earlier = [each for each in backup.names() if each < name]
         advice = f"; the snapshot before it is {location.path.rstrip('/')}@{earlier[-1].id}" if earlier else ""
         raise UnreadableError(error.path, f"{error.reason}{advice}", error.kind) from error
-    return SnapshotState(backup, snapshot, segments)
+    return SnapshotState(backup, snapshot, segments, tuple(each.name for each in known.lists))

@@ -101,6 +101,8 @@ class Bucket:
                     found = self._list_copies(self._layout)
                 if self._layout is not None and not found:
                     raise UnreadableError(self.root.path, _nothing_matches(self._layout, self._seen))
+                if self._state is not None and not self._state.is_current:
+                    self._state = None
                 if (state := self.snapshot_state()) is not None:
                     found = folders_of(state, found, self.root)
                 self._listed = found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from brokerless.findings import Finding, Kind
 from brokerless.log.backups.names import DIRECTORY
@@ -57,7 +58,17 @@ def check_sizes(directory: Location, segment: SnapshotSegment, sizes: Mapping[st
             yield object_differs(path, segment, f"{each.size} bytes", f"{sizes[name]} bytes")
 
 
-def object_differs(path: str, segment: SnapshotSegment, expected: str, found: str) -> Finding:
+class SegmentOffsets(Protocol):
+    """What is known of a segment by its offsets, the last one included."""
+
+    @property
+    def start_offset(self) -> int: ...
+
+    @property
+    def end_offset(self) -> int: ...
+
+
+def object_differs(path: str, segment: SegmentOffsets, expected: str, found: str) -> Finding:
     text = f"this is not what was stored of the offsets up to {segment.end_offset}"
     return Kind.STORED_OBJECT_DIFFERS.at(path, text, offset=segment.start_offset, expected=expected, found=found)
 

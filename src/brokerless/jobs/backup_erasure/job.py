@@ -1,0 +1,267 @@
+"""Erases records in all snapshots of a backup: segments that have some are written again, and a list says which one is
+read in place of which. Nothing is replaced or removed; ``prune`` removes what no snapshot reads any more.
+
+The segments come first, then the manifest, then the list, which is created at once: a run that is killed leaves objects
+that no snapshot names, and the same command does it all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+
+from brokerless import clock
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.findings import Finding
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.jobs.backup_erasure.record import BackupManifest, ErasureRecord
+from brokerless.jobs.backup_erasure.segment import SegmentTask, SegmentTaskResult, run_task
+from brokerless.jobs.check.snapshots import load_with_segments
+from brokerless.jobs.erase.selection import Selection, selected_by
+from brokerless.jobs.forget.prune import GRACE_MS
+from brokerless.jobs.run.job import in_order, longest_first, run
+from brokerless.log import names
+from brokerless.log.backups.names import SnapshotName
+from brokerless.log.backups.place import BackupPlace
+from brokerless.log.backups.replaced import ReplacedSegment, dump_replaced
+from brokerless.log.backups.snapshot import SnapshotSegment
+from brokerless.log.storage.location import Location
+from brokerless.log.storage.object_store import create_object
+from brokerless.log.tiered.decryption import BackupKeys, KeyPairs
+from brokerless.log.tiered.detection import backup_at
+from brokerless.log.tiered.listing.encrypted_backup import data_keys
+from brokerless.log.tiered.listing.stored_objects import check_sizes, segment_directory, sizes_in
+from brokerless.log.tiered.options import load_private_keys
+from brokerless.log.tiered.writing.objects import UploadPlace
+from brokerless.progress import Done, ignore
+from brokerless.requests.backups import BackupErasureRequest
+from brokerless.tables.read_options import bound
+from brokerless.text import short_html, short_repr
+
+_Partition = tuple[str, str, int]
+"""A topic, its ID, and a partition's number."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErasedOptions:
+    """``is_selected``: whether a partition is erased, by its topic and number. ``is_named``: whether a topic was named,
+    as Kafka's own are erased only then. ``keys``: private keys of an encrypted backup. ``manifest``: its file;
+    ``sign_key``: the file of the key that signs it."""
+
+    selection: Selection
+    is_selected: Callable[[str, int], bool] = lambda topic, number: True
+    is_named: Callable[[str], bool] = lambda topic: False
+    keys: KeyPairs | None = None
+    manifest: str | None = None
+    sign_key: str | None = None
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    apply: bool = False
+
+
+def options_of(
+    request: BackupErasureRequest, is_selected: Callable[[str, int], bool], is_named: Callable[[str], bool]
+) -> ErasedOptions:
+    """Return what was requested. ``is_selected``, ``is_named``: as in :class:`ErasedOptions`. Raises
+    :class:`UsageError`, and UnreadableError for keys."""
+    return ErasedOptions(
+        selected_by(request.keys, request.where, request.header),
+        is_selected,
+        is_named,
+        keys=load_private_keys(request.key_pairs or {}),
+        manifest=None if request.manifest is None else os.fspath(request.manifest),
+        sign_key=None if request.sign_key is None else os.fspath(request.sign_key),
+        max_batch_bytes=bound(request.max_batch_bytes),
+        apply=request.apply,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionErasure:
+    """A partition in all snapshots of a backup. ``segments``, ``size``: how many were read, and their bytes;
+    ``touched`` of them have ``selected`` records."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    segments: int
+    size: int
+    touched: int
+    selected: int
+
+    @property
+    def name(self) -> str:
+        return names.partition_directory(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class BackupErasure:
+    """``replaced``: what was written, in place of which segments. ``list_id``: of the list with these; None where
+    nothing was written. ``pruned_from``: when the old objects may be pruned (ms), with the usual grace."""
+
+    place: str
+    partitions: tuple[PartitionErasure, ...]
+    replaced: tuple[ReplacedSegment, ...]
+    findings: tuple[Finding, ...]
+    is_applied: bool
+    list_id: str | None = None
+    pruned_from: int | None = None
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
+
+    @property
+    def selected(self) -> int:
+        """Records that are, or are to be, erased."""
+        return sum(each.selected for each in self.partitions)
+
+
+def erase_backup(
+    location: Location, options: ErasedOptions, done: Done = ignore, *, processes: int | None = None
+) -> BackupErasure:
+    """``location``: a backup. ``done`` is called with the bytes that were read. ``processes``: as
+    :func:`brokerless.jobs.run.job.run` takes it.
+
+    Raises :class:`UsageError` for one snapshot of a backup, topics that no snapshot has, a manifest that cannot be
+    written, and an encrypted backup without a private key; UnreadableError where a snapshot cannot be read, as nobody
+    knows then what it has; UnwritableError.
+    """
+    place, chosen = backup_at(location)
+    if chosen is not None:
+        raise UsageError(f"{location}: records are erased in all snapshots; give the backup, and not one of them")
+    manifest = _manifest(place, options)
+    keys = _keys(place, options)
+    known = _segments(place)
+    partitions = [each for each in known if _is_chosen(each, options)]
+    if not partitions:
+        raise UsageError(f"{place.location}: no snapshot has such a partition")
+    tasks = [
+        _task(place, each, segment, keys=keys, options=options)
+        for each in partitions
+        for segment in known[each].values()
+    ]
+    results = _run(tasks, done, processes)
+    replaced = tuple(each.replaced for each in results if each.replaced is not None)
+    findings = [finding for each in results for finding in each.findings]
+    by_place: dict[_Partition, list[SegmentTaskResult]] = defaultdict(list)
+    for each in results:
+        by_place[each.segment.topic, each.segment.topic_id, each.segment.partition].append(each)
+    found = tuple(_summed(each, by_place[each]) for each in sorted(by_place))
+    result = BackupErasure(place.location.path, found, replaced, findings=tuple(findings), is_applied=options.apply)
+    if not options.apply:
+        return result
+    unwritten = [each.segment for each in results if each.findings]
+    name = SnapshotName(_created(place), os.urandom(4).hex())
+    read = [(each.topic, each.topic_id, each.partition) for each in found]
+    record = ErasureRecord(name, replaced, read, unwritten)
+    assert manifest is not None
+    manifest.write(record, place)
+    if not replaced:
+        return result
+    _check_there(place, replaced)
+    return replace(_commit(place, name, replaced, result), list_id=name.id)
+
+
+def _manifest(place: BackupPlace, options: ErasedOptions) -> BackupManifest | None:
+    if options.sign_key is not None and options.manifest is None:
+        raise UsageError("--sign-key needs --manifest, which it signs")
+    if not options.apply:
+        return None
+    if options.manifest is None:
+        raise UsageError("--apply needs --manifest, by which prove knows what has to be gone")
+    return BackupManifest(options.manifest, place, options.selection, options.sign_key)
+
+
+def _keys(place: BackupPlace, options: ErasedOptions) -> KeyPairs:
+    keys, config = options.keys or KeyPairs({}), place.config()
+    if config is None or not config.is_encrypted:
+        return keys
+    if not keys:
+        raise UsageError(f"{place.location}: this backup is encrypted; give a private key (--key-pair ID=FILE)")
+    return BackupKeys(keys, partial(data_keys, place))
+
+
+def _segments(place: BackupPlace) -> Mapping[_Partition, Mapping[str, SnapshotSegment]]:
+    """Return all segments that snapshots read, of which some may be forgotten, and can be moved back."""
+    found: dict[_Partition, dict[str, SnapshotSegment]] = defaultdict(dict)
+    for each in (place, place.forgotten()):
+        for loaded in load_with_segments(each, _whole(each)):
+            if isinstance(loaded, UnreadableError):
+                text = "nothing is erased, as nobody knows what this snapshot has; forget it, or repair it"
+                raise UnreadableError(loaded.path, f"{loaded.reason}; {text}", loaded.kind) from loaded
+            for one in loaded[1]:
+                found[one.topic, one.topic_id, one.partition].setdefault(one.segment_id, one)
+    return found
+
+
+def _whole(place: BackupPlace) -> list[SnapshotName]:
+    """Return all snapshots; of those that were forgotten, the ones of which both files are there."""
+    known, listed = place.names_by_suffix()
+    return known if place == BackupPlace(place.location) else [each for each in known if each in listed]
+
+
+def _is_chosen(partition: _Partition, options: ErasedOptions) -> bool:
+    topic, _, number = partition
+    if not options.is_selected(topic, number) or (names.is_internal(topic) and not options.is_named(topic)):
+        return False
+    if topic == names.CLUSTER_METADATA:
+        raise UsageError(f"{names.CLUSTER_METADATA} is KRaft's own log, and no broker starts on other batches in it")
+    return True
+
+
+def _task(
+    place: BackupPlace, partition: _Partition, segment: SnapshotSegment, keys: KeyPairs, options: ErasedOptions
+) -> SegmentTask:
+    return SegmentTask(
+        UploadPlace(place.location, *partition), segment, options.selection, keys=keys,
+        max_batch_bytes=options.max_batch_bytes, apply=options.apply,
+    )  # fmt: skip
+
+
+def _run(tasks: Sequence[SegmentTask], done: Done, processes: int | None) -> list[SegmentTaskResult]:
+    order = longest_first(tasks)
+    running = run(run_task, [tasks[each] for each in order], done=done, name="brokerless erase", processes=processes)
+    with closing(running):
+        return list(in_order((order[at], value) for at, value in running))
+
+
+def _summed(partition: _Partition, results: Sequence[SegmentTaskResult]) -> PartitionErasure:
+    return PartitionErasure(
+        *partition, segments=len(results), size=sum(each.segment.size_in_bytes for each in results),
+        touched=sum(each.selected > 0 for each in results), selected=sum(each.selected for each in results),
+    )  # fmt: skip
+
+
+def _created(place: BackupPlace) -> int:
+    """Return the time of a new list, after all that are there, also if a clock went back."""
+    known = (name for name, _ in place.replaced_lists())
+    return max([clock.now(), *(each.created + 1 for each in known)])
+
+
+def _check_there(place: BackupPlace, replaced: Iterable[ReplacedSegment]) -> None:
+    """Raises :class:`UsageError` where prune has removed what a long run has written."""
+    sizes: dict[_Partition, Mapping[str, int | None]] = {}
+    for each in (one.new for one in replaced):
+        own = each.topic, each.topic_id, each.partition
+        directory = segment_directory(place.location, *own)
+        if own not in sizes:
+            sizes[own] = sizes_in(directory)
+        for finding in check_sizes(directory, each, sizes[own]):
+            raise UsageError(f"{finding}; prune ran meanwhile: run again, and give prune a longer --grace")
+
+
+def _commit(
+    place: BackupPlace, name: SnapshotName, replaced: Sequence[ReplacedSegment], result: BackupErasure
+) -> BackupErasure:
+    """Creates the list, from which on snapshots read what is new, and looks whether another run did so meanwhile."""
+    file = place.replaced_file(name)
+    if not create_object(file, dump_replaced(replaced)):
+        raise UsageError(f"{file}: this is there already, and a list is never replaced; try again")
+    known = place.replacements()
+    findings = [*result.findings, *known.findings()]
+    own = next((each for each in known.lists if each.name == name), None)
+    written = clock.now() if own is None or own.written is None else own.written
+    return replace(result, findings=tuple(findings), pruned_from=written + GRACE_MS)

@@ -1,0 +1,214 @@
+"""Segments that an erasure wrote in place of others: ``replaced/TIME-RUN.parquet``, a row for each.
+
+From then on every snapshot that names the old segment reads the new one, which has the same offsets. A row also has the
+offsets of the records that were erased, each with its leader epoch, by which a later run leaves them out of what it
+stores, as long as a disk still has them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from msgspec import structs
+from numpy.typing import NDArray
+
+from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
+from brokerless.kafka_names import TopicPartition
+from brokerless.log.backups.names import SnapshotName
+from brokerless.log.backups.snapshot import SEGMENTS, Id, Snapshot, SnapshotSegment
+from brokerless.log.storage.location import Location
+from brokerless.values import Int32OrNone, Int64, LenientValue, Sha256, WrongJsonError, from_members, members
+
+_DIGEST = b"sha256"
+"""The key of the list's metadata with the hash of its rows."""
+_Known = tuple[str, int, int, int, str, str]
+_ADVICE = "look for an earlier version of the file in the bucket"
+
+
+class OldSegment(LenientValue, frozen=True):
+    """What is known of a segment that was replaced, by its members in a row. ``erased_offsets``: of the records that
+    the new one lacks; ``erased_epochs``: the leader epoch of each, -1 in formats without."""
+
+    old_segment_id: Id
+    old_sha256: Sha256
+    old_size_in_bytes: Int64
+    old_records: Int64
+    erased_offsets: tuple[Int64, ...]
+    erased_epochs: tuple[Int32OrNone, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.erased_offsets) != len(self.erased_epochs):
+            raise WrongJsonError("erasedEpochs are not one for each of erasedOffsets")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedSegment:
+    """A segment that was replaced, and the one that is read in its place."""
+
+    old: OldSegment
+    new: SnapshotSegment
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedList:
+    """The segments that one run replaced. ``written``: when the list came into the store (ms since the epoch), None
+    where that does not say so."""
+
+    name: SnapshotName
+    location: Location
+    segments: tuple[ReplacedSegment, ...]
+    written: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ErasedRecords:
+    """Records that were erased of a partition: ``offsets`` (int64, ascending) and ``epochs`` (int32)."""
+
+    offsets: NDArray[np.int64]
+    epochs: NDArray[np.int32]
+
+    def within(
+        self, first: NDArray[np.int64], last: NDArray[np.int64], epoch: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the offsets that some batches have, and the number of the batch of each: a record is known by its
+        offset and leader epoch. The batches are given by their first and last offsets, ascending, and epochs."""
+        rows = np.searchsorted(first, self.offsets, "right") - 1
+        is_in = rows >= 0
+        rows = np.maximum(rows, 0)
+        if not len(first):
+            return self.offsets[:0], rows[:0]
+        is_in &= (last[rows] >= self.offsets) & (epoch[rows] == self.epochs)
+        return self.offsets[is_in], rows[is_in]
+
+
+@dataclass
+class Replacements:
+    """All segments of a backup that were replaced. ``lists``: the oldest first."""
+
+    lists: Sequence[ReplacedList] = ()
+    _new: dict[_Known, SnapshotSegment] = field(init=False, default_factory=dict[_Known, SnapshotSegment])
+
+    def __post_init__(self) -> None:
+        for each in self.lists:
+            for one in each.segments:
+                self._new.setdefault(_known_as(one.new, one.old.old_segment_id, one.old.old_sha256), one.new)
+
+    def current(self, segment: SnapshotSegment) -> SnapshotSegment:
+        """Return the segment that is read in place of another one, which may be itself."""
+        found = segment
+        for _ in range(len(self._new)):
+            new = self._new.get(_known_as(found, found.segment_id, found.sha256))
+            if new is None:
+                break
+            found = new
+        return found if found is segment else structs.replace(found, producers=segment.producers)
+
+    def applied(
+        self, snapshot: Snapshot, segments: Sequence[SnapshotSegment]
+    ) -> tuple[Snapshot, list[SnapshotSegment]]:
+        """Return a snapshot as it is read: its segments, and the records and bytes of its partitions by these."""
+        if not self._new:
+            return snapshot, list(segments)
+        found = [self.current(each) for each in segments]
+        less: dict[TopicPartition, list[int]] = defaultdict(lambda: [0, 0])
+        for before, after in zip(segments, found, strict=True):
+            own = less[before.place]
+            own[0] += before.records - after.records
+            own[1] += before.size_in_bytes - after.size_in_bytes
+        partitions = (
+            structs.replace(
+                each,
+                records=max(0, each.records - less[each.place][0]),
+                size_in_bytes=max(0, each.size_in_bytes - less[each.place][1]),
+            )
+            for each in snapshot.partitions
+        )
+        return structs.replace(snapshot, partitions=tuple(partitions)), found
+
+    def erased(self) -> Mapping[TopicPartition, ErasedRecords]:
+        """Return the records that were erased of each partition."""
+        found: dict[TopicPartition, set[tuple[int, int]]] = defaultdict(set)
+        for each in (one for known in self.lists for one in known.segments):
+            found[each.new.place] |= set(zip(each.old.erased_offsets, each.old.erased_epochs, strict=True))
+        return {
+            place: ErasedRecords(
+                np.array([each for each, _ in sorted(own)], np.int64),
+                np.array([each for _, each in sorted(own)], np.int32),
+            )
+            for place, own in found.items()
+        }
+
+    def findings(self) -> list[Finding]:
+        """Return what is wrong with the lists: two erasures replaced a segment at the same time. The earlier list is
+        read, and what the other one erased may be there."""
+        text = "another erasure replaced the same segments meanwhile, and is read; what this one erased may be there"
+        return [
+            Kind.ERASED_TWICE.at(each.location.path, text)
+            for each in self.lists
+            if any(
+                self._new[_known_as(one.new, one.old.old_segment_id, one.old.old_sha256)] is not one.new
+                for one in each.segments
+            )
+        ]
+
+
+def _known_as(segment: SnapshotSegment, segment_id: str, sha256: str) -> _Known:
+    return *segment.place, segment.start_offset, segment.end_offset, segment_id, sha256
+
+
+_SCHEMA = pa.schema(
+    [
+        *SEGMENTS,
+        pa.field("oldSegmentId", pa.string()),
+        pa.field("oldSha256", pa.string()),
+        pa.field("oldSizeInBytes", pa.int64()),
+        pa.field("oldRecords", pa.int64()),
+        pa.field("erasedOffsets", pa.list_(pa.int64())),
+        pa.field("erasedEpochs", pa.list_(pa.int32())),
+    ]
+)
+
+
+def dump_replaced(segments: Iterable[ReplacedSegment]) -> bytes:
+    """Return the list of replaced segments as Parquet. Its metadata has the SHA-256 of the rows, as JSON without spaces
+    whose members are sorted."""
+    import pyarrow.parquet as pq
+
+    found = [{**members(each.new), **members(each.old)} for each in segments]
+    schema = _SCHEMA.with_metadata({_DIGEST: _digest(found).encode()})
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(found, schema), sink, compression="zstd")
+    return sink.getvalue().to_pybytes()
+
+
+def parse_replaced(location: Location, data: bytes) -> tuple[ReplacedSegment, ...]:
+    """Raises :class:`UnreadableError` for what is no list of replaced segments, or not what was written."""
+    import pyarrow.parquet as pq
+
+    from brokerless.arrow import rows
+
+    try:
+        table = pq.read_table(pa.BufferReader(data))
+        written = (table.schema.metadata or {}).get(_DIGEST, b"")
+        found = [row for batch in table.select(_SCHEMA.names).cast(_SCHEMA).to_batches() for row in rows(batch)]
+        if _digest(found).encode() != written:
+            raise WrongJsonError("its rows are not those that were written, by their SHA-256")
+        return tuple(
+            ReplacedSegment(from_members(each, OldSegment), from_members(each, SnapshotSegment)) for each in found
+        )
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        reason = str(error).partition("\n")[0][:200]
+        text = f"this is not the list of segments that an erasure replaced, without which nothing is read: {reason}"
+        raise UnreadableError(location.path, f"{text}; {_ADVICE}", Kind.SNAPSHOT_UNREADABLE) from error
+
+
+def _digest(rows: Sequence[Mapping[str, object]]) -> str:
+    text = json.dumps(rows, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

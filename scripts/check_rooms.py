@@ -30,7 +30,7 @@ ORDER = (
     "tables interchange table_formats internals explanation typed",
     "clusters",
     "requests",
-    "jobs.run jobs.manifest jobs.named_partitions jobs.segment_checks jobs.ledger jobs.turns",
+    "jobs.run jobs.manifest jobs.named_partitions jobs.segment_checks jobs.ledger jobs.signatures jobs.turns",
     "jobs.recovered jobs.rewrite jobs.verify jobs.audit jobs.convert jobs.compact",
     "jobs.size jobs.load jobs.export jobs.salvage jobs.merge",
     "jobs.rebuild jobs.restore jobs.trim jobs.report jobs.erase jobs.prove jobs.pipeline jobs.backup jobs.check",

@@ -127,6 +127,7 @@ TESTED_IN = {
     "jobs/backup_erasure/segment": "jobs/backup_erasure/test_job.py",
     "log/upload/rewritten_segment": "jobs/backup_erasure/test_job.py",
     "log/backups": "jobs/check/test_job.py",
+    "jobs/signatures": "jobs/prove/test_job.py",
     "log/tiered/listing": "jobs/check/test_job.py",
     "jobs/manifest": "cli/test_manifest.py",
     "jobs/named_partitions": "jobs/convert/test_job.py",

@@ -15,10 +15,10 @@ from brokerless.jobs.erase.signed_manifest import (
     SignedManifest,
     check_path,
     describe_selection,
-    load_private_key,
     manifest_of,
     write_manifest,
 )
+from brokerless.jobs.signatures import load_private_key
 from brokerless.log.backups.names import SnapshotName, parse_stem
 from brokerless.log.backups.place import BackupPlace
 from brokerless.log.backups.replaced import ReplacedSegment

@@ -18,13 +18,13 @@ from brokerless.jobs.erase.signed_manifest import (
     directory_entry,
     finished_partitions,
     load_manifest,
-    load_private_key,
     partition_entry,
     recorded_schemas,
     unwritten_entry,
     unwritten_partitions,
     write_manifest,
 )
+from brokerless.jobs.signatures import load_private_key
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import full_path

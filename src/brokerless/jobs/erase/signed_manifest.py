@@ -7,7 +7,6 @@ named by their offsets.
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -17,10 +16,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from brokerless.errors import UnreadableError, UsageError, missing_libraries
+from brokerless.errors import UnreadableError, UsageError
 from brokerless.jobs.erase.job import ErasedPartition, Erasure
 from brokerless.jobs.erase.selection import SCRYPT, Selection
 from brokerless.jobs.manifest import describe_file
+from brokerless.jobs.signatures import SIGNATURE_LIMIT, public_bytes
 from brokerless.log import names
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.destination import Destination
@@ -32,16 +32,14 @@ from brokerless.typed.blanking.schemas import RecordedSchemas, parse_recorded
 from brokerless.values import Int64, LenientValue, WrongJsonError, from_members, parse_object
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 VERSION = 2
 LIMIT = 1 << 30
 """Bytes of a manifest: some 10 for each erased record, and 200 for each touched batch."""
-_KEY_LIMIT = 1 << 16
 _SALT_BYTES = 16
 DIRECTORY_FILES = names.LOG_DIRECTORY_FILES - {names.LOCK, names.COMMIT_LOCK, names.COMMIT_JOURNAL}
 """Of a log directory, beside its partitions, what a manifest has."""
-SIGNATURE_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +225,7 @@ def load_manifest(path: str) -> SignedManifest:
         raise UnreadableError(path, f"this is not the manifest of an erasure ({error})") from error
     signature = f"{path}.sig"
     has_signature = os.path.lexists(local(signature)) if not is_remote(path) else False
-    return SignedManifest(path, data, value, read_own(Location(signature), _KEY_LIMIT) if has_signature else None)
+    return SignedManifest(path, data, value, read_own(Location(signature), SIGNATURE_LIMIT) if has_signature else None)
 
 
 def finished_partitions(path: str, request: RecordedRequest, to: Location) -> dict[str, dict[str, Any]]:
@@ -274,63 +272,3 @@ def recorded_schemas(manifest: SignedManifest) -> RecordedSchemas:
         return parse_recorded(manifest.value.get("schemas", []))
     except (WrongJsonError, RecursionError) as error:
         raise UnreadableError(manifest.path, f"this is not the manifest of an erasure ({error})") from error
-
-
-def load_private_key(path: str) -> Ed25519PrivateKey:
-    """An Ed25519 key in PEM without a password, as ``openssl genpkey -algorithm ed25519`` writes it. Raises
-    :class:`UsageError` for another one or without the library, and UnreadableError."""
-    serialization, ed25519 = _cryptography()
-    data = read_own(Location(path), _KEY_LIMIT)
-    try:
-        key = serialization.load_pem_private_key(data, None)
-    except (ValueError, TypeError) as error:
-        raise UsageError(f"{path}: this is no private key in PEM without a password ({error})") from error
-    if not isinstance(key, ed25519.Ed25519PrivateKey):
-        raise UsageError(f"{path}: this key is not Ed25519; make one with openssl genpkey -algorithm ed25519")
-    return key
-
-
-def load_public_key(path: str) -> Ed25519PublicKey:
-    """The public key of a PEM file (also that of a private one). Raises as :func:`load_private_key`."""
-    serialization, ed25519 = _cryptography()
-    data = read_own(Location(path), _KEY_LIMIT)
-    if b"PRIVATE KEY" in data:
-        return load_private_key(path).public_key()
-    try:
-        key = serialization.load_pem_public_key(data)
-    except ValueError as error:
-        raise UsageError(f"{path}: this is no public key in PEM ({error})") from error
-    if not isinstance(key, ed25519.Ed25519PublicKey):
-        raise UsageError(f"{path}: this key is not Ed25519")
-    return key
-
-
-def public_bytes(key: Ed25519PublicKey) -> bytes:
-    """The 32 bytes of a public key."""
-    return key.public_bytes_raw()
-
-
-def is_signed_by(manifest: SignedManifest, key: bytes) -> bool:
-    """Return whether the signature is that of the key with these 32 bytes. Raises UsageError without the library."""
-    from cryptography.exceptions import InvalidSignature
-
-    _, ed25519 = _cryptography()
-    try:
-        ed25519.Ed25519PublicKey.from_public_bytes(key).verify(manifest.signature or b"", manifest.data)
-    except (InvalidSignature, ValueError):
-        return False
-    return True
-
-
-def fingerprint(key: bytes) -> str:
-    """A public key, short enough to compare: base64 of its 32 bytes."""
-    return base64.b64encode(key).decode()
-
-
-def _cryptography() -> tuple[Any, Any]:
-    try:
-        from cryptography.hazmat.primitives import serialization
-        from cryptography.hazmat.primitives.asymmetric import ed25519
-    except ImportError as error:
-        raise missing_libraries("signatures need the library cryptography", "erase") from error
-    return serialization, ed25519

@@ -15,14 +15,9 @@ from brokerless.jobs.erase.blanking import Blanking
 from brokerless.jobs.erase.job import Erasure
 from brokerless.jobs.erase.selection import Selection
 from brokerless.jobs.erase.signed_manifest import (
-    SIGNATURE_BYTES,
     SignedManifest,
-    fingerprint,
     is_selection,
-    is_signed_by,
     load_manifest,
-    load_public_key,
-    public_bytes,
     recorded_schemas,
 )
 from brokerless.jobs.prove.claims import (
@@ -37,6 +32,7 @@ from brokerless.jobs.prove.scope import Scope, check_scope, find_sources
 from brokerless.jobs.prove.search import PatternSearch
 from brokerless.jobs.run.job import Place, in_order, run, started
 from brokerless.jobs.run.types import NONE, Spark
+from brokerless.jobs.signatures import SIGNATURE_BYTES, fingerprint, is_signed_by, load_public_key, public_bytes
 from brokerless.log import names
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import directory_name, parent_directory
@@ -286,7 +282,7 @@ def check_signature(manifest: SignedManifest, key: str | None, proof: Proof, rep
         report(Kind.KEY_UNCONFIRMED.at(manifest.path, text))
     proof.signer = None if public is None else fingerprint(public)
     is_whole = manifest.signature is not None and len(manifest.signature) == SIGNATURE_BYTES
-    if public is not None and is_whole and is_signed_by(manifest, public):
+    if public is not None and is_whole and is_signed_by(public, manifest.data, manifest.signature):
         proof.signature = "valid"
         return
     proof.signature = "wrong"

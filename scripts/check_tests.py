@@ -75,6 +75,7 @@ TESTED_IN = {
     "jobs/diff/alignment/offsets": "jobs/diff/test_job.py",
     "jobs/diff/mirrors": "jobs/diff/alignment/test_sequence.py",
     "jobs/diff/pairs": "jobs/diff/test_job.py",
+    "jobs/diff/pairing": "jobs/diff/alignment/test_erased_records.py",
     "jobs/diff/alignment/removed_keys": "jobs/diff/test_job.py",
     "jobs/diff/results": "jobs/diff/test_job.py",
     "jobs/diff/partition_diff": "jobs/diff/test_job.py",

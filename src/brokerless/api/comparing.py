@@ -62,13 +62,11 @@ def diff(request: DiffRequest) -> Diff:
     from brokerless.jobs.diff.beside.parts import RECORDS, compare_beside_records, requested
     from brokerless.jobs.diff.job import DiffSettings, diff_task
     from brokerless.jobs.diff.job import diff as diff_pairs
-    from brokerless.jobs.diff.mirrors import load_offset_syncs, pair_by_syncs
-    from brokerless.jobs.diff.pairs import load_offset_runs, pair, pair_by_map
+    from brokerless.jobs.diff.pairing import check_pairing, requested_pairs, requested_runs
     from brokerless.jobs.diff.results import Diff
     from brokerless.jobs.diff.topics import by_key, diff_topic_task, pair_topics
 
-    if request.offset_map is not None and request.offset_syncs is not None:
-        raise UsageError("give offset_map or offset_syncs, not both")
+    check_pairing(request)
     topics, only = request.topics, request.only
     settings = DiffSettings.of(request)
     sides = [_side(each, request.config) for each in (request.left, request.right)]
@@ -85,20 +83,19 @@ def diff(request: DiffRequest) -> Diff:
     everything = sides
     sides = [replace(each, partitions=[one for one in each.partitions if one.path in named]) for each in sides]
     report = request.on_damage or ignore
-    runs = None if request.offset_map is None else load_offset_runs(os.fspath(request.offset_map))
+    runs = requested_runs(request)
     only = only or ((RECORDS,) if request.offset_syncs is not None or by_key(request) else ())
     running: Any = {"spark": request.spark, "done": request.done, "processes": 1}
     has_records = RECORDS in requested(only)
     if by_key(request):
         topic_pairs = pair_topics(*sides) if has_records else ()
         results = diff_pairs(topic_pairs, settings, work=diff_topic_task, **running)
-    elif request.offset_syncs is not None:
-        mirrored = [one for one in everything[1].partitions if not is_internal(one.topic) or one.path in named]
-        syncs = load_offset_syncs(os.fspath(request.offset_syncs), report, settings.max_batch_bytes)
-        pairs = pair_by_syncs(sides[0], replace(sides[1], partitions=mirrored), syncs)
-        results = diff_pairs(pairs if has_records else (), settings, work=diff_task, **running)
     else:
-        pairs = pair(*sides) if runs is None else pair_by_map(sides[0], sides[1], runs)
+        left, right = sides
+        if request.offset_syncs is not None:  # mirrors have other names
+            mirrored = [one for one in everything[1].partitions if not is_internal(one.topic) or one.path in named]
+            right = replace(right, partitions=mirrored)
+        pairs = requested_pairs(request, (left, right), runs, report)
         results = diff_pairs(pairs if has_records else (), settings, work=diff_task, **running)
     found = _compared(results, report)
     chosen = None if topics is None else {each.topic or "" for side in sides for each in side.partitions}

@@ -96,6 +96,13 @@ class DiffRequest:
         "PATH",
         default=None,
     )
+    erasure: str | os.PathLike[str] | None = given(
+        PATH,
+        "the manifest of an erasure whose source is the left side, and whose output the right one: what it accounts "
+        "for is erased, and no difference",
+        "MANIFEST",
+        default=None,
+    )
     max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
     on_damage: Report | None = given(shared.ON_FINDING, default=None)
     done: Done = given(shared.DONE, default=ignore)

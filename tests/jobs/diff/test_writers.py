@@ -33,29 +33,23 @@ def test_a_conversion_changes_batches_alone(options: dict[str, object], expected
     assert expected <= causes <= {"recompressed", "regrouped", *expected}
 
 
-def test_an_erasure_takes_the_records_of_its_keys(tmp_path: Path) -> None:
-    keys = ["u-0048", "o-101230"]
-    erased = brokerless.open(DEMO).erase(tmp_path / "to", keys=keys)
-    assert erased
-    log = brokerless.open(DEMO)
-    for name, each in by_name(DEMO, tmp_path / "to").items():
+@pytest.mark.parametrize("blank", [False, True])
+def test_an_erasure_changes_the_records_of_its_keys_alone(blank: bool, tmp_path: Path) -> None:
+    keys, manifest = ["u-0048", "o-101230"], tmp_path / "manifest.json"
+    brokerless.open(DEMO).erase(tmp_path / "to", keys=keys, blank=blank, manifest=manifest)
+    log, differing = brokerless.open(DEMO), 0
+    for each in brokerless.diff(DEMO, tmp_path / "to", topics=TOPICS, erasure=manifest).partitions:
         partition = log.partition(each.topic or "", each.partition or 0)
-        of_keys = partition.records(["offset", "key"]).read_all().to_pylist()
-        expected = [row["offset"] for row in of_keys if row["key"] is not None and row["key"].decode() in keys]
-        listed = [offset for one in each.differences for offset in range(one.first_offset, one.last_offset + 1)]
-        missing_or_compacted = each.missing + (each.causes or {}).get("compaction", 0)
-        assert missing_or_compacted == len(expected), name
-        assert set(listed) <= set(expected)
-        assert (each.extra, each.changed) == (0, 0)
-        assert each.same == each.records - len(expected)
-
-
-def test_blanking_changes_values_alone(tmp_path: Path) -> None:
-    brokerless.open(DEMO).erase(tmp_path / "to", keys=["o-101230"], blank=True)
-    found = by_name(DEMO, tmp_path / "to").values()
-    assert sum(each.changed for each in found) > 0
-    assert all((each.missing, each.extra) == (0, 0) for each in found)
-    assert {one.cause for each in found for one in each.differences} == {"changed"}
+        of_keys = partition.records(["key"]).read_all().column("key").to_pylist()
+        count = sum(key is not None and key.decode() in keys for key in of_keys)
+        assert each.is_same
+        assert (each.causes or {}).get("erased", 0) == count
+        assert each.same == each.records - count
+        differing += count
+    assert differing > 0
+    without = by_name(DEMO, tmp_path / "to").values()
+    others = sum(each.missing + each.changed + (each.causes or {}).get("compaction", 0) for each in without)
+    assert others == differing
 
 
 def test_a_merge_has_the_records_of_the_replica_that_counts(tmp_path: Path) -> None:

@@ -106,6 +106,14 @@ def erased(typed: tuple[Path, Any]) -> Path:
     return to
 
 
+def test_a_comparison_with_the_source_finds_what_was_blanked_and_nothing_else(
+    typed: tuple[Path, Any], erased: Path
+) -> None:
+    found = brokerless.diff(typed[0], erased, erasure=erased.with_name("proof.json"))
+    assert found.is_same
+    assert sum((each.causes or {}).get("erased", 0) for each in found.partitions) > 4
+
+
 def test_values_of_every_format_are_read_by_confluents_deserializers_without_the_fields(
     typed: tuple[Path, Any], erased: Path
 ) -> None:

@@ -44,7 +44,7 @@ def is_selected(offset: int) -> bool:
 def erased(tmp_path_factory: pytest.TempPathFactory) -> Path:
     to = tmp_path_factory.mktemp("erased")
     for broker in NAMES:
-        brokerless.open(broker_data(broker)).erase(to / broker, where=SOME)
+        brokerless.open(broker_data(broker)).erase(to / broker, where=SOME, manifest=to / f"{broker}.erasure.json")
     return to
 
 
@@ -74,6 +74,19 @@ def test_kafkas_reader_finds_all_others_unchanged_and_none_that_was_selected(
     assert found == expected
     assert len(found) < len(list(of_type(before, "record")))
     assert all(line["isValid"] for line in of_type(after, "batch"))
+
+
+@pytest.mark.parametrize(("broker", "name"), PLACES)
+def test_a_comparison_with_its_source_finds_what_was_erased_and_nothing_else(
+    broker: str, name: str, erased: Path
+) -> None:
+    manifest = erased / f"{broker}.erasure.json"
+    (found,) = brokerless.diff(broker_data(broker) / name, erased / broker / name, erasure=manifest).partitions
+    claimed = json.loads(manifest.read_text())["partitions"]
+    touched = next(each["touched"] for each in claimed if each["target"].endswith(f"/{name}"))
+    removed = sum(len(each["offsets"]) for each in touched)
+    assert (found.is_same, (found.causes or {}).get("erased"), found.uncompared) == (True, removed, ())
+    assert found.same + removed == found.records
 
 
 @pytest.mark.slow(reason="all that a broker wrote")

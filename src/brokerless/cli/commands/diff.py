@@ -41,6 +41,7 @@ Each difference has a cause, known by a rule. These are allowed:
   regrouped      the same records in other batches
   recompressed   the same batch in another codec or format
   restamped      the same batch with another leader epoch
+  erased         removed or blanked by an erasure, whose manifest --erasure names
 These are differences, unless --allow names them:
   another-topic  the topic has another ID, and is not compared
   unproven-compaction  as compaction takes records, but nothing says that the topic is compacted
@@ -128,8 +129,7 @@ def run(options: Namespace) -> int:
     from brokerless.jobs.diff.beside.groups import GroupSettings
     from brokerless.jobs.diff.beside.parts import RECORDS, BesideRecords, compare_beside_records, requested
     from brokerless.jobs.diff.job import DiffSettings, diff_task
-    from brokerless.jobs.diff.mirrors import load_offset_syncs, pair_by_syncs
-    from brokerless.jobs.diff.pairs import load_offset_runs, pair, pair_by_map
+    from brokerless.jobs.diff.pairing import check_pairing, requested_pairs, requested_runs
     from brokerless.jobs.diff.results import Diff
     from brokerless.jobs.diff.topics import by_key, diff_topic_task, pair_topics
     from brokerless.log.storage.write_errors import refuse_directory
@@ -143,11 +143,12 @@ def run(options: Namespace) -> int:
     if options.replicas is not None:
         return _compare_replicas(options, settings, output)
     _refuse_mixture(options)
+    check_pairing(request)
     sides = _sides(options, output)
     if output.exit_code == UNUSABLE:
         output.say("nothing was compared")
         return output.end()
-    runs = None if options.offset_map is None else load_offset_runs(options.offset_map)
+    runs = requested_runs(request)
     are_keyed = by_key(request)
     only = options.only or ((RECORDS,) if are_keyed or options.offset_syncs is not None else ())
     has_records = RECORDS in requested(only)
@@ -155,11 +156,7 @@ def run(options: Namespace) -> int:
         topic_pairs = pair_topics(*sides) if has_records else []
         is_any, found = bool(topic_pairs), _compare(topic_pairs, settings, options, output, work=diff_topic_task)
     else:
-        if options.offset_syncs is not None:
-            syncs = load_offset_syncs(options.offset_syncs, output.damage, settings.max_batch_bytes)
-            pairs = pair_by_syncs(sides[0], sides[1], syncs)
-        else:
-            pairs = pair(*sides) if runs is None else pair_by_map(sides[0], sides[1], runs)
+        pairs = requested_pairs(request, (sides[0], sides[1]), runs, output.damage)
         pairs = pairs if has_records else []
         is_any, found = bool(pairs), _compare(pairs, settings, options, output, work=diff_task)
     topics = {each.topic or "" for side in sides for each in side.partitions} if options.topic else None
@@ -218,7 +215,7 @@ def _compare_replicas(options: Namespace, settings: DiffSettings, output: Output
     from brokerless.jobs.diff.results import Diff
     from brokerless.views.jobs.diff import lines
 
-    unfit = ("left", "right", "more_left", "more_right", "only", "offset_map", "offset_syncs")
+    unfit = ("left", "right", "more_left", "more_right", "only", "offset_map", "offset_syncs", "erasure")
     if any(getattr(options, each) for each in unfit):
         raise UsageError("--replicas is about the disks of one cluster; give no other side, parts or offsets")
     logs = _open(options.replicas, options, output)
@@ -255,8 +252,6 @@ def _end(compared: Diff, options: Namespace, output: Output) -> int:
 def _refuse_mixture(options: Namespace) -> None:
     if options.right is None:
         raise UsageError("give LEFT and RIGHT, or --replicas DISK...")
-    if options.offset_map is not None and options.offset_syncs is not None:
-        raise UsageError("give --offset-map or --offset-syncs, not both")
     if options.budget is not None or options.state is not None:
         raise UsageError("--budget and --state are for --replicas")
 

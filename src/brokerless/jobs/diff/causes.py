@@ -29,6 +29,7 @@ CAUSES = {
     "regrouped": Cause("the same records in other batches", is_allowed=True),
     "recompressed": Cause("the same batch in another codec or format", is_allowed=True),
     "restamped": Cause("the same batch with another leader epoch", is_allowed=True),
+    "erased": Cause("removed or blanked by an erasure, as its manifest says", is_allowed=True),
     "another-topic": Cause("the topic has another ID: it was made again, or is of another cluster"),
     UNPROVEN: Cause("as compaction takes records, where nothing says that the topic is compacted"),
     "duplicate": Cause("a record that this side has twice"),

@@ -15,6 +15,7 @@ from brokerless.bounds import MAX_INT64
 from brokerless.errors import ClusterError, UnreadableError
 from brokerless.findings import BEFORE_FIRST_SEGMENT, Finding
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.jobs.diff.alignment.erased_records import ErasedRecords
 from brokerless.jobs.diff.alignment.mapped_side import MappedSide
 from brokerless.jobs.diff.alignment.offsets import OffsetAlignment
 from brokerless.jobs.diff.alignment.sequence import SequenceAlignment
@@ -229,7 +230,9 @@ def _compare(
         else:
             unread = partitions[OTHER[hand]].log_start_offset, summaries[OTHER[hand]].start_offset - 1
             not_read.append(Uncompared(OTHER[hand], *unread, records=before, finding=remote))
-    alignment = OffsetAlignment(sides["left"], sides["right"], tally)
+    left, right = sides["left"], sides["right"]
+    erased = None if pair.erasure is None else ErasedRecords(pair.erasure, left, right)
+    alignment = OffsetAlignment(left, right, tally, erased)
     try:
         alignment.run()
     finally:

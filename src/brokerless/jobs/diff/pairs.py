@@ -14,6 +14,7 @@ from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.jobs.diff.live.cluster import ClientConfig, RunningPartition, is_live, undescribed_topics
 from brokerless.jobs.named_partitions import topic_id_of_partition
+from brokerless.jobs.prove.claims import PartitionClaim
 from brokerless.jobs.restore.live.offset_map import is_map, load_map_start, read_runs
 from brokerless.log.checkpoint.leader_epochs import load_epochs, rank
 from brokerless.log.directory import LogDirectory, PartitionPath
@@ -100,6 +101,15 @@ def load_offset_runs(directory: str) -> dict[Name, OffsetRuns]:
 
 
 @dataclass(frozen=True, slots=True)
+class ErasureClaims:
+    """What the manifest of an erasure has of a partition, of each of its replicas. ``is_blanking``: values became null,
+    or fields of them; else records were removed."""
+
+    claims: tuple[PartitionClaim, ...]
+    is_blanking: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Pair:
     """A partition of both sides; None on a side without it. ``topic_ids``: those of both sides, where they are two.
     ``runs``: which records of the right side are which of the left one; None where their offsets are the same.
@@ -107,7 +117,7 @@ class Pair:
     they are compared, None for all that both should have. ``anchors``: where the offsets of both sides are others, and
     their order is the same, pairs of offsets that are one record (int64, shape ``(n, 2)``). ``is_replica``: both are
     replicas of one cluster. ``is_undescribed``: the side without it is a running cluster that does not describe its
-    topic to this client."""
+    topic to this client. ``erasure``: what was erased of the left side, for the right one."""
 
     topic: str | None
     partition: int | None
@@ -120,6 +130,7 @@ class Pair:
     is_replica: bool = False
     anchors: Int64s | None = None
     is_undescribed: bool = False
+    erasure: ErasureClaims | None = None
 
     @property
     def partitions(self) -> list[PartitionPath]:

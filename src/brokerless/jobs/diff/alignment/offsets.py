@@ -16,6 +16,7 @@ from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError
 from brokerless.jobs.compact.key_offsets import KeyHasher
 from brokerless.jobs.diff.alignment.blocks import Block, compare_rows, hash_contents, joined
+from brokerless.jobs.diff.alignment.erased_records import ErasedRecords
 from brokerless.jobs.diff.alignment.removed_keys import CANDIDATE, LastOfKeys, are_explained
 from brokerless.jobs.diff.alignment.same_batches import (
     CAUSE_OF,
@@ -43,11 +44,11 @@ _MOST_CANDIDATES = 1 << 20
 
 class OffsetAlignment:
     """The comparison of two sides whose offsets are the same ones. ``unread``: how many records the other side has
-    where a side cannot be read, by the place in its list."""
+    where a side cannot be read, by the place in its list. ``erased``: what an erasure did to the left side."""
 
-    def __init__(self, left: SideReader, right: SideReader, tally: Tally) -> None:
+    def __init__(self, left: SideReader, right: SideReader, tally: Tally, erased: ErasedRecords | None = None) -> None:
         self.sides: dict[Hand, SideReader] = {"left": left, "right": right}
-        self.tally = tally
+        self.tally, self._erased = tally, erased
         self.unread: dict[Hand, dict[int, int]] = {"left": {}, "right": {}}
         self._hasher = KeyHasher()
         self._window = DifferingRecords(tally)
@@ -61,6 +62,8 @@ class OffsetAlignment:
             hand: _is_compacted(each.partition, policies) for hand, each in self.sides.items()
         }
         """Whether a side may have been compacted; None where only its batches can show that."""
+        if erased is not None:  # an erasure writes a cleaner's checkpoint, lest holes be taken for lost segments
+            self._is_compacted["right"] = self._is_compacted["left"]
 
     def run(self) -> None:
         """Compare all of both sides."""
@@ -141,6 +144,10 @@ class OffsetAlignment:
             self._add_same(left, right, same & ~is_control)
         if same.all():
             return
+        if self._erased is not None and (rows := others & ~is_control).any():
+            rows[rows] = self._erased.blanked(left.take(rows), right.take(rows))
+            self.tally.add("changed", "erased", left.offsets[rows])
+            same |= rows
         for cause in sorted(("headers", "timestamps"), key=lambda name: name in self.tally.allowed):
             rows = getattr(fields, cause) & ~others & ~same  # where both differ, what is not allowed is the cause
             self.tally.add("changed", cause, left.offsets[rows])
@@ -175,6 +182,8 @@ class OffsetAlignment:
         rest = ~is_common & ~self._are_unread(hand, block.offsets, ~is_common)
         is_control = block.batches.is_control[block.batch_of]
         causes = [("retention", self._are_gone(OTHER[hand], block.offsets)), ("control", is_control)]
+        if self._erased is not None and hand == "left":
+            causes.append(("erased", self._erased.removed(block.offsets)))
         if (rest & block.batches.is_transactional[block.batch_of]).any():
             causes.append(("aborted", side.transactions.aborted(block.batches)[block.batch_of]))
         if self._is_compacted[OTHER[hand]] is False:

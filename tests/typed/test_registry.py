@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from confluent_kafka.schema_registry.schema_registry_client import Schema
 from tests.typed.registries import client, schema_record
 from tests.typed.test_decode import V1, V2, VALUE, decoded
 
-from brokerless.typed.registry import Registry, read_registry
+from brokerless.typed.registry import Reference, Registry, is_same_schema, read_registry
+from brokerless.typed.registry import Schema as OwnSchema
 
 
 def pair(key: dict[str, Any], value: dict[str, Any] | None) -> tuple[bytes, bytes | None]:
@@ -147,3 +149,14 @@ def test_keys_of_one_form_are_no_trouble() -> None:
         assert (registry.returning(), registry.undeletable()) == ([], [])
         registry = read_registry([(own, version("orders-value", 1, 7, V1)[1]), (own, None)])
         assert (registry.returning(), registry.undeletable()) == ([], [])
+
+
+def test_schemas_are_the_same_with_all_that_they_import() -> None:
+    part, other = (OwnSchema("part", 1, 1, "AVRO", f'{{"type": "enum", "name": "{each}"}}') for each in "ab")
+    whole = OwnSchema("whole", 1, 2, "AVRO", '{"a": 1, "b": 2}', (Reference("E", "part", 1),), imports=(("E", part),))
+    again = replace(whole, id=9, subject="other", text='{ "b": 2,\n"a": 1 }')
+    assert is_same_schema(whole, again)
+    assert not is_same_schema(whole, replace(again, imports=(("E", other),)))
+    assert not is_same_schema(whole, replace(again, type="JSON"))
+    assert not is_same_schema(whole, replace(again, text='{"a": 1}'))
+    assert not is_same_schema(replace(whole, imports=()), replace(again, imports=())), "what it imports is not known"

@@ -62,7 +62,7 @@ def diff(request: DiffRequest) -> Diff:
     from brokerless.jobs.diff.beside.parts import RECORDS, compare_beside_records, requested
     from brokerless.jobs.diff.job import DiffSettings, diff_task
     from brokerless.jobs.diff.job import diff as diff_pairs
-    from brokerless.jobs.diff.pairing import check_pairing, requested_pairs, requested_runs
+    from brokerless.jobs.diff.pairing import check_pairing, requested_pairs, requested_runs, requested_schemas
     from brokerless.jobs.diff.results import Diff
     from brokerless.jobs.diff.topics import by_key, diff_topic_task, pair_topics
 
@@ -81,6 +81,7 @@ def diff(request: DiffRequest) -> Diff:
     if topics is None:
         named = {each.path for each in there if not is_internal(each.topic) or each.path in paths}
     everything = sides
+    settings = replace(settings, schemas=requested_schemas(request, (sides[0], sides[1])))
     sides = [replace(each, partitions=[one for one in each.partitions if one.path in named]) for each in sides]
     report = request.on_damage or ignore
     runs = requested_runs(request)

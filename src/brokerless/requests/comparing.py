@@ -96,6 +96,20 @@ class DiffRequest:
         "PATH",
         default=None,
     )
+    schemas: str | os.PathLike[str] | None = given(
+        URL,
+        "where the schemas of both sides are, as for decoding: a log directory with the topic _schemas, JSON Lines of "
+        "that topic, or a directory of .avsc, .proto and .json files (default: the topic _schemas of each side)",
+        "PATH",
+        default=None,
+    )
+    right_schemas: str | os.PathLike[str] | None = given(
+        URL,
+        "where those of the right side are, if it has a registry of its own (default: the topic _schemas of that side, "
+        "else where --schemas says)",
+        "PATH",
+        default=None,
+    )
     erasure: str | os.PathLike[str] | None = given(
         PATH,
         "the manifest of an erasure whose source is the left side, and whose output the right one: what it accounts "

@@ -102,6 +102,17 @@ def records_batches(
     return _with_source(own, count, source, schema)
 
 
+def contents_batch(columns: RecordColumns) -> pa.RecordBatch:
+    """Return the columns ``key``, ``value`` and ``headers`` of records; their bytes are adopted."""
+    rows = columns.rows
+    contents: dict[str, Column] = {
+        "key": _binary(columns.key_ends, columns.key_data, columns.key_null, rows),
+        "value": _binary(columns.value_ends, columns.value_data, columns.value_null, rows),
+        "headers": _headers(columns, rows),
+    }
+    return _record_batch(contents)
+
+
 def _record_batch(columns: dict[str, Column]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
 

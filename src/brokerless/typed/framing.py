@@ -107,16 +107,21 @@ def _add(
     known += [Frame(name, int(each)) for each in distinct]
 
 
+def id_headers(side: str) -> dict[str, str]:
+    """Return the names of the headers that name the schema of a key or a value, with the framing of each."""
+    return {
+        f"__{side}_schema_id": CONFLUENT,
+        f"apicurio.{side}.globalId": APICURIO,
+        f"apicurio.{side}.contentId": APICURIO,
+    }
+
+
 def _from_headers(
     known: list[Frame], codes: NDArray[np.int32], starts: NDArray[np.int64], bounds: NDArray[np.int64], side: str,
     headers: Column,
 ) -> None:  # fmt: skip
     """Ids in headers count before what the first bytes look like, as in Confluent's ``DualSchemaIdDeserializer``."""
-    names = {
-        f"__{side}_schema_id".encode(): CONFLUENT,
-        f"apicurio.{side}.globalId".encode(): APICURIO,
-        f"apicurio.{side}.contentId".encode(): APICURIO,
-    }
+    names = {name.encode(): framing for name, framing in id_headers(side).items()}
     of_rows = arrow.ends(headers)
     keys, values = headers.values.field(0), headers.values.field(1)
     first, last = int(of_rows[0]), int(of_rows[-1])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any, Literal, cast
 
 SchemaType = Literal["AVRO", "PROTOBUF", "JSON"]
@@ -161,6 +162,19 @@ class Registry:
             if other is not None and (other.subject, other.version) not in here and len(here) < 32:
                 found.append((each.name, self.complete(other, here)))
         return replace(schema, imports=tuple(found))
+
+
+def is_same_schema(one: Schema, other: Schema) -> bool:
+    """Return whether two complete schemas (:meth:`Registry.complete`) say the same, with all that they import: of JSON
+    however it is spaced and ordered. One that lacks an import is the same as none."""
+    if one.type != other.type or _content(one.text) != _content(other.text):
+        return False
+    imports = [sorted(each.imports, key=itemgetter(0)) for each in (one, other)]
+    if any(len(each.references) != len(each.imports) for each in (one, other)) or len(imports[0]) != len(imports[1]):
+        return False
+    return all(
+        name == its_name and is_same_schema(each, its) for (name, each), (its_name, its) in zip(*imports, strict=True)
+    )
 
 
 def context_of(subject: str) -> tuple[str, str]:

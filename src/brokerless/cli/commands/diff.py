@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from brokerless.cli.options import add_remote, add_tiered, add_topics
@@ -48,6 +49,8 @@ These are differences, unless --allow names them:
   duplicate      one side has a record twice: by its producer's sequence, or next to its equal
   timestamps     another timestamp, and all else the same
   headers        other headers, and key and value the same
+  schema-id      another ID of the same schema, where a key or value names one
+  schema-changed the ID of another schema, and all else the same
   lagging        after the other side's end
   order          the same records in another order
   missing        on the left only
@@ -129,7 +132,7 @@ def run(options: Namespace) -> int:
     from brokerless.jobs.diff.beside.groups import GroupSettings
     from brokerless.jobs.diff.beside.parts import RECORDS, BesideRecords, compare_beside_records, requested
     from brokerless.jobs.diff.job import DiffSettings, diff_task
-    from brokerless.jobs.diff.pairing import check_pairing, requested_pairs, requested_runs
+    from brokerless.jobs.diff.pairing import check_pairing, requested_pairs, requested_runs, requested_schemas
     from brokerless.jobs.diff.results import Diff
     from brokerless.jobs.diff.topics import by_key, diff_topic_task, pair_topics
     from brokerless.log.storage.write_errors import refuse_directory
@@ -149,6 +152,7 @@ def run(options: Namespace) -> int:
         output.say("nothing was compared")
         return output.end()
     runs = requested_runs(request)
+    settings = replace(settings, schemas=requested_schemas(request, (sides[0], sides[1])))
     are_keyed = by_key(request)
     only = options.only or ((RECORDS,) if are_keyed or options.offset_syncs is not None else ())
     has_records = RECORDS in requested(only)

@@ -35,6 +35,8 @@ CAUSES = {
     "duplicate": Cause("a record that this side has twice"),
     "timestamps": Cause("another timestamp, and all else the same"),
     "headers": Cause("other headers, and key and value the same"),
+    "schema-id": Cause("another ID of the same schema, and all else the same"),
+    "schema-changed": Cause("the ID of another schema, and all else the same"),
     "lagging": Cause("after the end of the other side"),
     "order": Cause("the same records in another order"),
     "earlier": Cause("a group's position before the same record, so that it reads records again"),

@@ -18,6 +18,7 @@ from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.diff.alignment.erased_records import ErasedRecords
 from brokerless.jobs.diff.alignment.mapped_side import MappedSide
 from brokerless.jobs.diff.alignment.offsets import OffsetAlignment
+from brokerless.jobs.diff.alignment.schema_ids import SchemaIds, SchemaPaths
 from brokerless.jobs.diff.alignment.sequence import SequenceAlignment
 from brokerless.jobs.diff.alignment.sides import SideReader, SideSettings
 from brokerless.jobs.diff.alignment.tally import Tally
@@ -57,17 +58,18 @@ _SIDES: tuple[Hand, Hand] = ("left", "right")
 class DiffSettings:
     """How logs are compared. ``allowed``: causes by which they may differ. ``limit``: how many differences of a
     partition are listed, None for all. ``show_keys``: whether these have their keys. ``quick``: batches whose headers
-    agree are the same."""
+    agree are the same. ``schemas``: where those of both sides are, None where nothing is known of them."""
 
     allowed: Collection[str] = ALLOWED
     limit: int | None = LISTED
     show_keys: bool = False
     quick: bool = False
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    schemas: SchemaPaths | None = None
 
     @classmethod
     def of(cls, request: DiffRequest | ReplicasRequest) -> DiffSettings:
-        """Return what was requested. Raises :class:`UsageError` for an unknown cause."""
+        """Return what was requested, but schemas. Raises :class:`UsageError` for an unknown cause."""
         return cls(
             allowed_causes(request.allow),
             request.limit,
@@ -232,7 +234,8 @@ def _compare(
             not_read.append(Uncompared(OTHER[hand], *unread, records=before, finding=remote))
     left, right = sides["left"], sides["right"]
     erased = None if pair.erasure is None else ErasedRecords(pair.erasure, left, right)
-    alignment = OffsetAlignment(left, right, tally, erased)
+    schema_ids = None if settings.schemas is None else SchemaIds(settings.schemas, pair.topic)
+    alignment = OffsetAlignment(left, right, tally, erased=erased, schema_ids=schema_ids)
     try:
         alignment.run()
     finally:

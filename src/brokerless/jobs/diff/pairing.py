@@ -7,11 +7,13 @@ from collections.abc import Mapping
 
 from brokerless.errors import UsageError
 from brokerless.jobs.diff.alignment.erased_records import add_erasure
+from brokerless.jobs.diff.alignment.schema_ids import SchemaPaths
 from brokerless.jobs.diff.mirrors import load_offset_syncs, pair_by_syncs
 from brokerless.jobs.diff.pairs import Name, OffsetRuns, Pair, Side, load_offset_runs, pair, pair_by_map
 from brokerless.progress import Report
 from brokerless.requests.comparing import DiffRequest
 from brokerless.tables.read_options import bound
+from brokerless.typed.schema_source import TOPIC
 
 
 def check_pairing(request: DiffRequest) -> None:
@@ -21,6 +23,19 @@ def check_pairing(request: DiffRequest) -> None:
     if request.erasure is not None and (request.offset_syncs is not None or request.align == "key"):
         text = "the manifest of an erasure names offsets, by which records are not paired here"
         raise UsageError(f"{text}; leave --erasure out")
+
+
+def requested_schemas(request: DiffRequest, sides: tuple[Side, Side]) -> SchemaPaths | None:
+    """Return where the schemas of both sides are; None where one side has none. ``sides``: with all of their
+    partitions."""
+    left, right = (
+        next((each.path for one in side.directories for each in one.partitions if each.topic == TOPIC), None)
+        for side in sides
+    )
+    if request.schemas is not None:
+        left, right = os.fspath(request.schemas), right or os.fspath(request.schemas)
+    right = right if request.right_schemas is None else os.fspath(request.right_schemas)
+    return None if left is None or right is None else SchemaPaths(left, right)
 
 
 def requested_runs(request: DiffRequest) -> Mapping[Name, OffsetRuns] | None:

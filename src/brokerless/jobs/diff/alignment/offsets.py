@@ -25,6 +25,7 @@ from brokerless.jobs.diff.alignment.same_batches import (
     count_same,
     epochs_agree,
 )
+from brokerless.jobs.diff.alignment.schema_ids import SchemaIds
 from brokerless.jobs.diff.alignment.sides import SideReader
 from brokerless.jobs.diff.alignment.tally import DifferingRecords, Tally
 from brokerless.jobs.diff.causes import UNPROVEN
@@ -44,11 +45,15 @@ _MOST_CANDIDATES = 1 << 20
 
 class OffsetAlignment:
     """The comparison of two sides whose offsets are the same ones. ``unread``: how many records the other side has
-    where a side cannot be read, by the place in its list. ``erased``: what an erasure did to the left side."""
+    where a side cannot be read, by the place in its list. ``erased``: what an erasure did to the left side.
+    ``schema_ids``: the schemas of both."""
 
-    def __init__(self, left: SideReader, right: SideReader, tally: Tally, erased: ErasedRecords | None = None) -> None:
+    def __init__(
+        self, left: SideReader, right: SideReader, tally: Tally, erased: ErasedRecords | None = None,
+        schema_ids: SchemaIds | None = None,
+    ) -> None:  # fmt: skip
         self.sides: dict[Hand, SideReader] = {"left": left, "right": right}
-        self.tally, self._erased = tally, erased
+        self.tally, self._erased, self._schema_ids = tally, erased, schema_ids
         self.unread: dict[Hand, dict[int, int]] = {"left": {}, "right": {}}
         self._hasher = KeyHasher()
         self._window = DifferingRecords(tally)
@@ -148,6 +153,12 @@ class OffsetAlignment:
             rows[rows] = self._erased.blanked(left.take(rows), right.take(rows))
             self.tally.add("changed", "erased", left.offsets[rows])
             same |= rows
+        if self._schema_ids is not None and (rows := ~(same | fields.timestamps | is_control)).any():
+            found = self._schema_ids.compare(left.take(rows), right.take(rows))
+            for cause, which in zip(("schema-id", "schema-changed"), found, strict=True):
+                chosen = np.flatnonzero(rows)[which]
+                self.tally.add("changed", cause, left.offsets[chosen])
+                same[chosen] = True
         for cause in sorted(("headers", "timestamps"), key=lambda name: name in self.tally.allowed):
             rows = getattr(fields, cause) & ~others & ~same  # where both differ, what is not allowed is the cause
             self.tally.add("changed", cause, left.offsets[rows])

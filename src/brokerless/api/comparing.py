@@ -188,9 +188,13 @@ def _side(compared: Compared, config: Mapping[str, str] | str | os.PathLike[str]
 
 
 def _directory(path: str | os.PathLike[str], client: Mapping[str, str] | str | None) -> LogDirectory:
+    from brokerless.jobs.diff.exported.listing import list_tables, table_form
     from brokerless.jobs.diff.live.cluster import connect, is_live, list_partitions
 
-    return list_partitions(connect(str(path), client)) if is_live(path) else open_directory(Location.of(path))
+    if is_live(path):
+        return list_partitions(connect(str(path), client))
+    form = table_form(Location.of(path))
+    return open_directory(Location.of(path)) if form is None else list_tables(Location.of(path), form)
 
 
 def assert_same_log(left: Compared, right: Compared, *, allow: Collection[str] = ()) -> None:

@@ -77,6 +77,9 @@ A side may be a running cluster, kafka://HOST:PORT: a consumer that commits noth
 into a temporary directory (TMPDIR), and records are compared, and groups, settings, topics, ACLs and names of users.
 --command-config has the settings of the client; brokerless[restore] has its library.
 
+A side may be what export wrote, without --decode: a directory of Parquet files, or tables of Iceberg or Delta. Each
+partition is copied into the temporary directory while it is compared.
+
 What is damaged on a side could not be compared: such offsets are named, and count as no difference of records. Kafka's
 own topics are compared only where -t names them.
 
@@ -290,13 +293,18 @@ def _sides(options: Namespace, output: Output) -> list[Side]:
 def _open(paths: list[str], options: Namespace, output: Output) -> list[Log]:
     """Open the paths of a side. A bucket of remote segments is for local paths, not for one that is a bucket."""
     import brokerless
+    from brokerless.jobs.diff.exported.listing import list_tables, table_form
     from brokerless.jobs.diff.live.cluster import connect, is_live, list_partitions
+    from brokerless.log.storage.location import Location
     from brokerless.log.storage.paths import is_remote
 
     logs: list[Log] = []
     for path in paths:
         if is_live(path):
             logs.append(brokerless.Log(list_partitions(connect(path, options.config))))
+            continue
+        if (form := table_form(Location(path))) is not None:
+            logs.append(brokerless.Log(list_tables(Location(path), form)))
             continue
         remote = None if is_remote(path) else options.remote
         logs += output.open(Namespace(**{**vars(options), "paths": [path], "remote": remote}))

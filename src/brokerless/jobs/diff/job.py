@@ -23,8 +23,8 @@ from brokerless.jobs.diff.alignment.sequence import SequenceAlignment
 from brokerless.jobs.diff.alignment.sides import SideReader, SideSettings
 from brokerless.jobs.diff.alignment.tally import Tally
 from brokerless.jobs.diff.causes import ALLOWED, allowed_causes
-from brokerless.jobs.diff.live.cluster import RunningPartition
-from brokerless.jobs.diff.live.copy import at_hand
+from brokerless.jobs.diff.copied_partition import CopiedPartition
+from brokerless.jobs.diff.copies import at_hand
 from brokerless.jobs.diff.pairs import OffsetRuns, Pair
 from brokerless.jobs.diff.partition_diff import (
     ONLY_ON,
@@ -163,7 +163,7 @@ def _compare_pair(pair: Pair, settings: DiffSettings, stack: ExitStack, done: Do
         return replace(result, problem="another-topic", explanation=text.format(*pair.topic_ids))
     pair = replace(pair, left=at_hand(pair.left, stack), right=at_hand(pair.right, stack))
     left, right = (
-        replace(known, start_offset=each.begin) if isinstance(each, RunningPartition) else known
+        replace(known, start_offset=each.begin) if isinstance(each, CopiedPartition) else known
         for known, each in ((left, pair.left), (right, pair.right))
     )
     if pair.anchors is not None:
@@ -189,7 +189,7 @@ def _by_source(right: SideSummary, runs: OffsetRuns) -> SideSummary:
 def summarize(partition: PartitionPath, limit: int | None = None) -> SideSummary:
     """Return where a side begins and ends, as far as that is known now: a log may grow while it is compared. ``limit``:
     an offset before which it ends, for what is compared."""
-    if isinstance(partition, RunningPartition):
+    if isinstance(partition, CopiedPartition):
         return SideSummary(partition.url, partition.begin, partition.end)
     try:
         end = end_offset(partition)
@@ -223,7 +223,7 @@ def _compare(
             sides[hand] = MappedSide(partitions[hand], own, findings.add, done, runs=pair.runs)
         else:
             sides[hand] = SideReader(partitions[hand], own, findings.add, done)
-        sides[hand].has_own_batches = not isinstance(partitions[hand], RunningPartition)
+        sides[hand].has_own_batches = not isinstance(partitions[hand], CopiedPartition)
         first = summaries[hand].start_offset
         before = sides[hand].count(first, start)
         remote = _in_remote_storage(partitions[OTHER[hand]])

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError, UsageError
-from brokerless.jobs.diff.live.cluster import ClientConfig, RunningPartition, is_live, undescribed_topics
+from brokerless.jobs.diff.copied_partition import CopiedPartition
+from brokerless.jobs.diff.live.cluster import ClientConfig, is_live, undescribed_topics
 from brokerless.jobs.named_partitions import topic_id_of_partition
 from brokerless.jobs.prove.claims import PartitionClaim
 from brokerless.jobs.restore.live.offset_map import is_map, load_map_start, read_runs
@@ -248,7 +249,7 @@ def pair_of(
 
 
 def _topic_id(partition: PartitionPath) -> str | None:
-    return partition.topic_id if isinstance(partition, RunningPartition) else topic_id_of_partition(partition)
+    return partition.topic_id if isinstance(partition, CopiedPartition) else topic_id_of_partition(partition)
 
 
 def ranked(replicas: Sequence[PartitionPath]) -> list[PartitionPath]:

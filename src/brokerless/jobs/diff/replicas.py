@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from brokerless import clock
 from brokerless.errors import UnreadableError, UsageError
+from brokerless.jobs.diff.exported.listing import TablePartition
 from brokerless.jobs.diff.live.cluster import RunningPartition
 from brokerless.jobs.diff.pairs import Name, Pair, pair_of, ranked
 from brokerless.jobs.diff.partition_diff import PartitionDiff
@@ -70,6 +71,8 @@ def begin_scrub(partitions: Sequence[PartitionPath], budget: int | None, path: s
     """
     replicas: dict[Name, list[PartitionPath]] = {}
     for each in partitions:
+        if isinstance(each, TablePartition):
+            raise UsageError(f"{each.url}: a table has no replicas; give disks")
         if isinstance(each, RunningPartition):
             raise UsageError(f"{each.url}: a running cluster does not show its replicas; give disks")
     refuse_repeated((each.path for each in partitions), "give each disk once")

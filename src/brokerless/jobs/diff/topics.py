@@ -15,8 +15,8 @@ from brokerless.jobs.compact.key_offsets import KeyHasher
 from brokerless.jobs.diff.alignment.keys import KeyedDifference, KeyedRecords, Rows, compare_keyed
 from brokerless.jobs.diff.alignment.tally import Tally
 from brokerless.jobs.diff.causes import What
+from brokerless.jobs.diff.copies import at_hand
 from brokerless.jobs.diff.job import DiffTask, summarize
-from brokerless.jobs.diff.live.copy import at_hand
 from brokerless.jobs.diff.pairs import Side, by_name
 from brokerless.jobs.diff.partition_diff import Hand, PartitionDiff, SideSummary, Uncompared
 from brokerless.log.commit.partition_writer import scratch_directory

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from brokerless import arrow
@@ -53,6 +54,8 @@ _RULES = {
 _OF_FSSPEC = {"key": "AWS_ACCESS_KEY_ID", "secret": "AWS_SECRET_ACCESS_KEY"}
 """What a URL with a key says, as deltalake calls it."""
 _TRIES = 10
+ROWS = 1 << 14
+"""Rows of a table that are read at once."""
 _NEWEST = "_last_checkpoint"
 _ENTRY = re.compile(r"[0-9]{20}\.json")
 _LOG_FILE = re.compile(rf"{schemas.LOG}/{_ENTRY.pattern}")
@@ -108,6 +111,24 @@ class DeltaTables:
             self._check_rules(table, topic)
             schema = with_times(schemas.columns(table), table.metadata().configuration.get(TIMES))
             return TableState(state, schema)
+
+    def topics(self, tables: Sequence[str]) -> Generator[str]:
+        """Yield the topics of those of some tables that an export made."""
+        for name in (each for each in tables if (Location(self._path(each)) / schemas.LOG).is_directory()):
+            with self._errors(name):
+                table = self.open_table(name)
+                topic = None if table is None else table.metadata().configuration.get(TOPIC)
+            if topic is not None:
+                yield topic
+
+    def read(self, topic: str, partition: int) -> Generator[pa.RecordBatch]:
+        """Yield the rows of a partition of a topic, in no order: ``key``, ``value`` and ``kafka``."""
+        with self._errors(topic):
+            rows = self.open_table(table_name(topic)).to_pyarrow_dataset()
+            chosen = pc.field("kafka", "partition") == partition
+            names = ["key", "value", "kafka"]
+            scanner = rows.scanner(names, chosen, batch_size=ROWS, batch_readahead=1, fragment_readahead=1)
+            yield from scanner.to_batches()
 
     def open_table(self, name: str) -> Any:
         """The ``deltalake.DeltaTable`` of this name; None if there is none."""

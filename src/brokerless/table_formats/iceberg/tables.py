@@ -91,6 +91,24 @@ class IcebergTables:
             self._check_version(table, topic)
             return TableState(state, with_times(schemas.columns(table), table.properties.get(TIMES)))
 
+    def topics(self, _: Sequence[str] = ()) -> Generator[str]:
+        """Yield the topics of those tables of the namespace that an export made, whatever directories there are."""
+        with self._errors(self._catalog.namespace):
+            names = [each[-1] for each in self._load_catalog().list_tables(self._catalog.namespace)]
+            opened = [self.open_table(name) for name in names]
+        for table in opened:
+            if table is not None and (topic := table.properties.get(TOPIC)) is not None:
+                yield topic
+
+    def read(self, topic: str, partition: int) -> Generator[pa.RecordBatch]:
+        """Yield the rows of a partition of a topic, in no order: ``key``, ``value`` and ``kafka``."""
+        with self._errors(topic):
+            from pyiceberg.expressions import EqualTo
+
+            own: Any = EqualTo("kafka.partition", partition)  # pyright: ignore[reportCallIssue]
+            scan = self.open_table(table_name(topic)).scan(own, selected_fields=("key", "value", "kafka"))
+            yield from scan.to_arrow_batch_reader()
+
     def open_table(self, name: str) -> Any:
         """The ``pyiceberg.table.Table`` of this name in the namespace; None if there is none."""
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError

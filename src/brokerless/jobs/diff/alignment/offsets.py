@@ -29,7 +29,7 @@ from brokerless.jobs.diff.alignment.schema_ids import SchemaIds
 from brokerless.jobs.diff.alignment.sides import SideReader
 from brokerless.jobs.diff.alignment.tally import DifferingRecords, Tally
 from brokerless.jobs.diff.causes import UNPROVEN
-from brokerless.jobs.diff.live.cluster import RunningPartition
+from brokerless.jobs.diff.copied_partition import CopiedPartition
 from brokerless.jobs.diff.partition_diff import ONLY_ON, OTHER, Hand
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
@@ -298,7 +298,7 @@ class OffsetAlignment:
         side, is_compacted = self.sides[hand], self._is_compacted[hand]
         if is_compacted or side.was_cleaned or (is_compacted is None and UNPROVEN in self.tally.allowed):
             return "compaction"
-        return UNPROVEN if is_compacted is None and side.is_sparse else None
+        return UNPROVEN if is_compacted is None and side.is_sparse and side.has_own_batches else None
 
     def _last_of_keys(self, hand: Hand, first: int, is_there: bool) -> LastOfKeys:
         """The keys of a side. ``is_there``: up to its own end, and not to that of the common offsets."""
@@ -310,7 +310,7 @@ class OffsetAlignment:
 
 def _policy(partition: PartitionPath) -> str | None:
     """The cleanup policy of a partition's topic by the cluster's metadata beside it, if that is known."""
-    if isinstance(partition, RunningPartition):
+    if isinstance(partition, CopiedPartition):
         return partition.cleanup_policy
     if partition.read_setting is None or partition.topic is None or partition.topic == names.CLUSTER_METADATA:
         return None

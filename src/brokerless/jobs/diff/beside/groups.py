@@ -11,7 +11,8 @@ from brokerless.internals.groups.positions import GroupPosition, read_positions
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from brokerless.jobs.diff.alignment.sides import count_records
 from brokerless.jobs.diff.beside.cluster_state import ClusterState
-from brokerless.jobs.diff.live.cluster import RunningCluster, RunningPartition
+from brokerless.jobs.diff.copied_partition import CopiedPartition
+from brokerless.jobs.diff.live.cluster import RunningCluster
 from brokerless.jobs.diff.pairs import Name, OffsetRuns, Side, replicas_of
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath
@@ -107,7 +108,7 @@ class _Log:
             replica = self.replicas.get(place)
             try:
                 self.ends[place] = replica and (
-                    replica.end if isinstance(replica, RunningPartition) else end_offset(replica)
+                    replica.end if isinstance(replica, CopiedPartition) else end_offset(replica)
                 )
             except UnreadableError:  # which is reported where its records are compared
                 self.ends[place] = None
@@ -121,8 +122,8 @@ class _Log:
     def records_between(self, place: Place, start: int, end: int) -> int:
         """Return how many records there are; of a partition that cannot be read, how many offsets."""
         replica = self.replicas.get(place)
-        replica = self.others.get(place) if isinstance(replica, RunningPartition) else replica
-        if replica is None or isinstance(replica, RunningPartition):
+        replica = self.others.get(place) if isinstance(replica, CopiedPartition) else replica
+        if replica is None or isinstance(replica, CopiedPartition):
             return end - start
         return count_records(replica, start, end, self.max_batch_bytes)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from brokerless.errors import ClusterError, UsageError
+from brokerless.jobs.diff.copied_partition import CopiedPartition
 from brokerless.jobs.restore.live.connection import (
     TIMEOUT_S,
     ClusterConnection,
@@ -25,24 +26,14 @@ ClientConfig = str | Mapping[str, str] | None
 
 
 @dataclass(frozen=True, slots=True)
-class RunningPartition(PartitionPath):
-    """A partition of a running cluster; with ``segments``, its copy. ``url``: what it is called; ``begin`` and ``end``:
-    its log start offset and its high watermark; ``cleanup_policy``: that of its topic, None if nobody may know it."""
+class RunningPartition(CopiedPartition):
+    """A partition of a running cluster; ``begin`` and ``end`` are its log start offset and its high watermark."""
 
-    url: str = ""
     client: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    topic_id: str | None = None
-    begin: int = 0
-    end: int = 0
-    cleanup_policy: str | None = None
 
     @property
     def bootstrap(self) -> str:
         return self.url.removeprefix(RUNNING_CLUSTER).partition("/")[0]
-
-    @property
-    def place(self) -> TopicPartition:
-        return self.topic or "", self.partition or 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,28 +1,18 @@
-"""Copies live partitions into a temporary directory, for as long as they are compared, by a consumer that commits
-nothing."""
+"""Reads the records of a live partition by a consumer that commits nothing."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import fields, replace
-from pathlib import Path
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from brokerless.errors import ClusterError
 from brokerless.jobs.diff.live.cluster import CLIENT_ID, RunningPartition, topic_ids
-from brokerless.jobs.load.loader import Loading, load_into
-from brokerless.jobs.load.routing import Routing
 from brokerless.jobs.restore.live.connection import ClusterConnection, describe, load_library
-from brokerless.log import names
-from brokerless.log.commit.partition_writer import scratch_directory
-from brokerless.log.directory import PartitionPath, resolve
-from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.location import Location
-from brokerless.tables.batcher import BatchSettings
 
 _AT_FIRST, _AT_ONCE, _AT_ONCE_BYTES = 100, 10_000, 16 << 20
 """Messages of the first record batch, and of each, by the sizes of those before; and about so many bytes."""
@@ -32,33 +22,31 @@ _WAIT_S = 0.2
 _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 
 
-def at_hand(partition: PartitionPath | None, stack: ExitStack) -> PartitionPath | None:
-    """Return a partition that can be read: of a live one its copy, until ``stack`` ends. Raises :class:`ClusterError`,
-    and :class:`UnwritableError` where the temporary directory (``TMPDIR``) has no room."""
-    return _copied(partition, scratch_directory(stack)) if isinstance(partition, RunningPartition) else partition
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """A partition that a consumer reads. ``begin``: asks for its log start offset: records may be deleted meanwhile."""
+
+    batches: Callable[[], Iterator[pa.RecordBatch]]
+    begin: Callable[[], int]
 
 
-def _copied(partition: RunningPartition, to: Path) -> RunningPartition:
-    """Copy a partition. Where records were deleted meanwhile, it begins later."""
+@contextmanager
+def consumed(partition: RunningPartition) -> Generator[Consumed]:
+    """Open a consumer of one partition. Raises :class:`ClusterError`, also at the end, where the topic is not the one
+    that was listed."""
     connection = ClusterConnection(partition.bootstrap, partition.client, client_id=CLIENT_ID)
     connection.open()
-    topic, number = partition.place
-    routing = Routing(topic, number, start_offset=partition.begin, topic_id=partition.topic_id)
     consumer = _consumer(connection)
+
+    def begin() -> int:
+        place = load_library().TopicPartition(*partition.place)
+        return connection.ask(lambda left: consumer.get_watermark_offsets(place, timeout=left))[0]
+
     try:
-        load_into(Destination.of(to), _batches(connection, consumer, partition), Loading(routing, BatchSettings("lz4")))
-        begin, _ = connection.ask(
-            lambda left: consumer.get_watermark_offsets(load_library().TopicPartition(topic, number), timeout=left)
-        )
+        yield Consumed(lambda: _batches(connection, consumer, partition), begin)
     finally:
         consumer.close()
     _refuse_another_topic(connection, partition)
-    own = to / names.partition_directory(topic, number)
-    if not own.exists():  # nothing came
-        return replace(partition, begin=max(begin, partition.begin))
-    (copied,) = resolve(Location(str(own))).partitions
-    known = {each.name: getattr(copied, each.name) for each in fields(PartitionPath)}
-    return replace(partition, **known, begin=max(begin, partition.begin))
 
 
 def _consumer(connection: ClusterConnection) -> Any:

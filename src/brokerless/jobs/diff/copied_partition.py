@@ -1,0 +1,24 @@
+"""A partition whose records are elsewhere than in segments, and are copied into such to be compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from brokerless.kafka_names import TopicPartition
+from brokerless.log.directory import PartitionPath
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedPartition(PartitionPath):
+    """``url``: what it is called; ``begin`` and ``end``: its first offset and the one after its last;
+    ``cleanup_policy``: that of its topic, None if nobody may know it. With ``segments``, it is the copy."""
+
+    url: str = ""
+    topic_id: str | None = None
+    begin: int = 0
+    end: int = 0
+    cleanup_policy: str | None = None
+
+    @property
+    def place(self) -> TopicPartition:
+        return self.topic or "", self.partition or 0

@@ -1,0 +1,61 @@
+"""Copies partitions that have no segments (of running clusters, and of tables) into a temporary directory, for as long
+as they are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from brokerless.errors import UnreadableError, UnwritableError
+from brokerless.jobs.diff.copied_partition import CopiedPartition
+from brokerless.jobs.diff.exported.listing import TablePartition
+from brokerless.jobs.diff.exported.rows import table_rows
+from brokerless.jobs.diff.live.cluster import RunningPartition
+from brokerless.jobs.diff.live.copy import consumed
+from brokerless.jobs.load.loader import Loading, load_into
+from brokerless.jobs.load.routing import Routing
+from brokerless.log import names
+from brokerless.log.commit.partition_writer import scratch_directory
+from brokerless.log.directory import PartitionPath, resolve
+from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.location import Location
+from brokerless.tables.batcher import BatchSettings
+from brokerless.tables.rows import RowError
+
+
+def at_hand(partition: PartitionPath | None, stack: ExitStack) -> PartitionPath | None:
+    """Return a partition that can be read: its copy, if it has no segments, until ``stack`` ends. Raises
+    :class:`ClusterError`, and UnreadableError, also where the temporary directory (``TMPDIR``) has no room."""
+    if isinstance(partition, RunningPartition):
+        to = scratch_directory(stack)
+        with consumed(partition) as source:
+            copied = _written(partition, source.batches(), to)
+            return replace(copied, begin=max(source.begin(), partition.begin))
+    if isinstance(partition, TablePartition):
+        rows = table_rows(partition, scratch_directory(stack))
+        try:
+            return _written(partition, rows, scratch_directory(stack))
+        except RowError as error:
+            raise UnreadableError(partition.url, f"these are no rows of an export: {error}") from error
+    return partition
+
+
+def _written(partition: CopiedPartition, batches: Iterator[pa.RecordBatch], to: Path) -> CopiedPartition:
+    """Return the partition with its records as segments in a directory; without any, where there are none."""
+    topic, number = partition.place
+    routing = Routing(topic, number, start_offset=partition.begin, topic_id=partition.topic_id)
+    try:
+        load_into(Destination.of(to), batches, Loading(routing, BatchSettings("lz4")))
+    except UnwritableError as error:
+        text = f"its copy cannot be written to the temporary directory {to.parent}: {error}"
+        raise UnreadableError(partition.url, f"{text}; set TMPDIR to a directory with more room") from error
+    own = to / names.partition_directory(topic, number)
+    if not own.exists():  # nothing came
+        return partition
+    (copied,) = resolve(Location(str(own))).partitions
+    known = {each.name: getattr(copied, each.name) for each in fields(PartitionPath)}
+    return replace(partition, **known)

@@ -1,0 +1,88 @@
+"""Lists the tables that ``export`` wrote to a path, with the partitions that each says it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+from urllib.parse import unquote
+
+from brokerless.errors import BrokerlessError, UsageError
+from brokerless.jobs.diff.copied_partition import CopiedPartition
+from brokerless.log.directory import LogDirectory
+from brokerless.log.storage.location import Location
+from brokerless.log.storage.paths import directory_name, full_path, parent_directory
+from brokerless.table_formats import export_state
+from brokerless.table_formats.export_state import ExportState
+from brokerless.table_formats.store import open_store
+
+Form = Literal["parquet", "iceberg", "delta"]
+DELTA_LOG, ICEBERG_CATALOG = "_delta_log", "catalog.db"
+_TOPIC = "topic="
+
+
+@dataclass(frozen=True, slots=True)
+class TablePartition(CopiedPartition):
+    """A partition of a topic's table. ``form``: what the table is; ``store``: the directory that was exported to."""
+
+    form: Form = "parquet"
+    store: Location = field(default_factory=lambda: Location(""))
+
+
+def table_form(location: Location) -> Form | None:
+    """Return what ``export`` wrote to a directory; None for anything else."""
+    try:
+        if not location.is_directory():
+            return None
+        names = {each.name for each in location.entries()}
+        if export_state.NAME in names:
+            return "parquet"
+        for name in sorted(names):
+            if name == DELTA_LOG or (location / name / DELTA_LOG).is_directory():
+                return "delta"
+            if name.startswith(_TOPIC) and (location / name / export_state.NAME).exists():
+                return "parquet"
+        return "iceberg" if ICEBERG_CATALOG in names else None
+    except (BrokerlessError, OSError):  # which is reported where it is opened as a log
+        return None
+
+
+def list_tables(location: Location, form: Form) -> LogDirectory:
+    """Return the partitions that the tables of a directory have.
+
+    Raises :class:`UsageError` for tables of decoded records, UnreadableError for what cannot be read, and the errors of
+    the format's library."""
+    found: list[TablePartition] = []
+    for store, state in _states(location, form):
+        if state.is_decoded:
+            text = f"the table of {state.topic} has decoded keys and values, of which the bytes are not there"
+            raise UsageError(f"{location}: {text}; compare what was exported without --decode")
+        for number, each in sorted(state.partitions.items()):
+            name = f"{location.path.rstrip('/')}/{state.topic}-{number}"
+            found.append(
+                TablePartition(
+                    state.topic, number, Location(name), url=name, topic_id=state.topic_id, end=each.next_offset,
+                    form=form, store=store,
+                )
+            )  # fmt: skip
+    return LogDirectory(location, "log-directory", tuple(found))
+
+
+def _states(location: Location, form: Form) -> Iterator[tuple[Location, ExportState]]:
+    """Yield what each table says was exported, and the directory that all of them are in."""
+    path = full_path(location.path)
+    above = parent_directory(path)
+    is_one = above is not None and (location / (export_state.NAME if form == "parquet" else DELTA_LOG)).exists()
+    store = Location(above, location.options) if is_one and above is not None else location
+    names = [directory_name(path)] if is_one else [each.name for each in location.entries()]
+    if form == "parquet":
+        topics = [unquote(name.removeprefix(_TOPIC)) for name in sorted(names) if name.startswith(_TOPIC)]
+        for topic in topics:
+            if (state := export_state.load(store, topic)) is not None:
+                yield store, state
+        return
+    tables = open_store(form, store)
+    for topic in tables.topics(sorted(names)):
+        loaded = tables.load(topic)
+        if loaded is not None:
+            yield store, loaded.state

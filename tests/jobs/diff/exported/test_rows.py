@@ -1,0 +1,132 @@
+"""A log is compared with what `export` made of it: rows that others removed or changed are found, and nothing else."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from tests.jobs.diff.planted import START, Batches, ModelBatch, ModelRecord, random_log, write
+
+import brokerless
+from brokerless.errors import UnreadableError, UnwritableError, UsageError
+from brokerless.jobs.diff import copies
+from brokerless.jobs.diff.partition_diff import PartitionDiff
+
+FORMS = [None, "iceberg", "delta"]
+DAYS = 3 * 86_400_000
+
+
+def spread(log: Batches, chance: random.Random) -> Batches:
+    """The log with times of several days, one after the other or not, and a record without one."""
+    return [
+        ModelBatch(
+            tuple(
+                ModelRecord(one.offset, START + chance.randrange(DAYS), one.key, one.value, one.headers)
+                for one in each.records
+            ),
+            each.codec,
+        )
+        for each in log
+    ]
+
+
+def export(log: Path, to: Path, form: str | None, **options: object) -> Path:
+    brokerless.open(log).partition("topic", 0).export(to, **({} if form is None else {"as_": form}), **options)  # type: ignore[arg-type]
+    return to
+
+
+def compare(left: Path, right: Path, **options: object) -> PartitionDiff:
+    (found,) = brokerless.diff(left, right, **options).partitions  # type: ignore[arg-type]
+    return found
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_table_has_the_records_of_its_log(form: str | None, seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    log = spread(random_log(chance), chance)
+    write(tmp_path / "log", log, chance)
+    to = export(tmp_path / "log", tmp_path / "to", form, **({"by_date": True} if form is None and seed % 2 else {}))
+    for sides in ((tmp_path / "log", to), (to, tmp_path / "log")):
+        found = compare(*sides)
+        assert (found.causes, found.is_same) == ({}, True)
+        assert found.same == sum(len(each.records) for each in log)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_others_did_to_a_table_is_found(form: str | None, tmp_path: Path) -> None:
+    """Ten rows are removed, in Delta one is changed as well; files are written again, so that rows have any order."""
+    chance = random.Random(1)
+    records = [ModelRecord(at, START + (at * 7919) % DAYS, b"key-%d" % at, b"value") for at in range(200)]
+    write(tmp_path / "log", [ModelBatch(tuple(records[at : at + 20])) for at in range(0, 200, 20)], chance)
+    to = export(tmp_path / "log", tmp_path / "to", form)
+    changed = 0
+    if form == "delta":
+        table = DeltaTable(str(to / "topic"))
+        table.delete("kafka.offset >= 50 AND kafka.offset < 60")
+        table.update(predicate="kafka.offset = 70", updates={"value": "CAST('other' AS BYTEA)"})
+        table.optimize.compact()
+        changed = 1
+    else:
+        for path in to.rglob("*.parquet"):
+            rows = pq.ParquetFile(path).read()
+            own = [each["offset"] for each in (rows.column("kafka") if form else rows).to_pylist()]
+            pq.write_table(rows.filter([not 50 <= each < 60 for each in own]), path)
+    found = compare(tmp_path / "log", to)
+    assert (found.missing, found.extra, found.changed) == (10, 0, changed)
+    assert found.causes == {"missing": 10} | ({"changed": 1} if changed else {})
+    assert (found.differences[0].first_offset, found.differences[0].last_offset) == (50, 59)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_came_after_an_export_is_lagging_and_what_went_before_is_retention(
+    form: str | None, tmp_path: Path
+) -> None:
+    chance = random.Random(3)
+    records = [ModelRecord(at, START + at, b"key", b"value %d" % at) for at in range(100)]
+    log = [ModelBatch(tuple(records[at : at + 10])) for at in range(0, 100, 10)]
+    write(tmp_path / "before", log[:8], chance)
+    to = export(tmp_path / "before", tmp_path / "to", form)
+    write(tmp_path / "now", log[2:], chance)
+    found = compare(tmp_path / "now", to)
+    assert (found.causes, found.same) == ({"retention": 20, "lagging": 20}, 60)
+    assert compare(tmp_path / "now", to, allow=["lagging"]).is_same
+
+
+def test_a_table_of_several_partitions_has_each_of_them(tmp_path: Path) -> None:
+    demo = Path(__file__).parents[4] / "demo" / "data"
+    for form in FORMS:
+        to = tmp_path / (form or "parquet")
+        brokerless.open(demo).topic("orders").export(to, **({} if form is None else {"as_": form}))  # type: ignore[arg-type]
+        found = brokerless.diff(demo, to, topics=["orders"])
+        assert found.is_same
+        assert [each.partition for each in found.partitions] == [0, 1, 2]
+        assert {cause for each in found.partitions for cause in each.causes or {}} <= {"control"}
+
+
+def test_decoded_tables_and_rows_of_others_are_refused(tmp_path: Path) -> None:
+    chance = random.Random(4)
+    write(tmp_path / "log", [ModelBatch((ModelRecord(0, START, b"key", b'{"a": 1}'),))], chance)
+    with pytest.raises(UsageError, match="decoded keys and values, of which the bytes are not there"):
+        compare(tmp_path / "log", export(tmp_path / "log", tmp_path / "decoded", "delta", decode=True))
+    to = export(tmp_path / "log", tmp_path / "to", "delta")
+    table = DeltaTable(str(to / "topic"))
+    write_deltalake(table, table.to_pyarrow_table(), mode="append")
+    with pytest.raises(UnreadableError, match="no rows of an export"):
+        compare(tmp_path / "log", to)
+
+
+def test_a_full_temporary_directory_is_named_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(5)
+    write(tmp_path / "log", [ModelBatch((ModelRecord(0, START, b"key", b"value"),))], chance)
+    to = export(tmp_path / "log", tmp_path / "to", None)
+
+    def full(*_: object) -> None:
+        raise UnwritableError("No space left on device")
+
+    monkeypatch.setattr(copies, "load_into", full)
+    with pytest.raises(UnreadableError, match=r"topic-0: its copy .* No space left on device; set TMPDIR"):
+        compare(tmp_path / "log", to)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from brokerless.errors import RefusedError
 from brokerless.jobs.erase.eraser import Eraser
 from brokerless.jobs.erase.selection import OffsetMatcher
-from brokerless.log.backups.replaced import ErasedRecords
+from brokerless.log.backups.replaced import ErasedPlaces
 from brokerless.log.write.follower_append import whole_batches
 
 
@@ -18,7 +18,7 @@ from brokerless.log.write.follower_append import whole_batches
 class ErasedFilter:
     """Removes erased records from batches, as the erasure did. ``found``: the offsets of those that were there."""
 
-    erased: ErasedRecords
+    erased: ErasedPlaces
     max_batch_bytes: int
     found: set[int] = field(default_factory=set[int])
 

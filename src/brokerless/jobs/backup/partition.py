@@ -26,7 +26,7 @@ from brokerless.jobs.recovered.reading import PartitionFiles, list_files_again
 from brokerless.jobs.recovered.writing import groups_of, intact_bytes
 from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
-from brokerless.log.backups.replaced import ErasedRecords
+from brokerless.log.backups.replaced import ErasedPlaces
 from brokerless.log.backups.snapshot import (
     LastBatch,
     LostRange,
@@ -85,7 +85,7 @@ class BackupTask:
     dry_run: bool
     cut_at: int | None = None
     cut_epochs: Epochs = ()
-    erased: ErasedRecords | None = None
+    erased: ErasedPlaces | None = None
 
     @property
     def name(self) -> str:

@@ -68,7 +68,7 @@ class ReplacedList:
 
 
 @dataclass(frozen=True, slots=True)
-class ErasedRecords:
+class ErasedPlaces:
     """Records that were erased of a partition: ``offsets`` (int64, ascending) and ``epochs`` (int32)."""
 
     offsets: NDArray[np.int64]
@@ -132,13 +132,13 @@ class Replacements:
         )
         return structs.replace(snapshot, partitions=tuple(partitions)), found
 
-    def erased(self) -> Mapping[TopicPartition, ErasedRecords]:
+    def erased(self) -> Mapping[TopicPartition, ErasedPlaces]:
         """Return the records that were erased of each partition."""
         found: dict[TopicPartition, set[tuple[int, int]]] = defaultdict(set)
         for each in (one for known in self.lists for one in known.segments):
             found[each.new.place] |= set(zip(each.old.erased_offsets, each.old.erased_epochs, strict=True))
         return {
-            place: ErasedRecords(
+            place: ErasedPlaces(
                 np.array([each for each, _ in sorted(own)], np.int64),
                 np.array([each for _, each in sorted(own)], np.int32),
             )

@@ -39,8 +39,8 @@ def workloads(records: int) -> Iterator[Workload]:
 
 
 def disk(codec: str, records: int) -> Path:
-    """A log directory with the partition of a codec alone, and its leader epochs, by which the next backup goes on; made
-    once."""
+    """A log directory with the partition of a codec alone, and its leader epochs, by which the next backup goes on.
+    Made once."""
     source = data.segment(codec, records).parent
 
     def write(target: Path) -> None:

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from brokerless.jobs.rebuild.plan import Rebuild
 from tests.kafka.broker import KafkaBroker, free_ports
 from tests.kafka.described import AUTHORIZER, COMMITTED, PASSWORD, USER, Known, ask
-from tests.kafka.jars import NEWEST
+from tests.kafka.jars import NEWEST, compile_helpers
 
 SCRAM = {
     "sasl.enabled.mechanisms": "SCRAM-SHA-256",
@@ -136,3 +136,13 @@ def complaints(nodes: Sequence[RebuiltNode]) -> list[str]:
     output = "".join(each.output.read_text(errors="replace") for each in nodes)
     wrong = [line for line in output.splitlines() if "runcat" in line or "-stray" in line or "OutOfOrder" in line]
     return wrong + [str(each) for node in nodes for each in node.log_dir.glob("*-stray")]
+
+
+def use_plugins_layout(nodes: Sequence[RebuiltNode], settings: Mapping[str, str]) -> None:
+    """Gives nodes a remote storage of the plugin's layout. ``settings``: ``dir`` or ``url``, and ``key``."""
+    for each in nodes:
+        text = each.properties.read_text().replace("=CLASS\n", "=PluginLayoutStorage\n")
+        text = text.replace("=PATH\n", f"={compile_helpers(NEWEST)}/\n")
+        own = {f"rsm.config.{name}": value for name, value in settings.items()}
+        own |= {"remote.log.manager.task.interval.ms": "200", "log.retention.check.interval.ms": "300"}
+        each.properties.write_text(text + "".join(f"{name}={value}\n" for name, value in own.items()))

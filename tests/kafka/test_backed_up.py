@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,17 @@ import brokerless
 from tests.jobs.backup.rsa_keys import key_files
 from tests.kafka.broker import free_ports
 from tests.kafka.described import TOPICS, Known
-from tests.kafka.jars import NEWEST, compile_helpers
 from tests.kafka.producers import consume
-from tests.kafka.rebuilt import RebuiltNode, complaints, differences, goes_on, mapping, nodes_of, running
+from tests.kafka.rebuilt import (
+    RebuiltNode,
+    complaints,
+    differences,
+    goes_on,
+    mapping,
+    nodes_of,
+    running,
+    use_plugins_layout,
+)
 from tests.kafka.tiered import CLASS as DIRECTORY_STORAGE
 from tests.kafka.tiered import printed_properties, serves_remote, wait_for
 
@@ -82,20 +89,6 @@ def test_a_broker_reads_the_segments_where_they_are(is_encrypted: bool, known: K
     assert {each for each in place.rglob("*") if each.is_file()} == stored
 
 
-def in_bucket(nodes: Sequence[RebuiltNode], bucket: Path, keys: Mapping[str, Path]) -> Sequence[RebuiltNode]:
-    """The nodes with a remote storage of the plugin's layout."""
-    own = {
-        "rsm.config.dir": str(bucket), "remote.log.manager.task.interval.ms": "200",
-        "log.retention.check.interval.ms": "300",
-    }  # fmt: skip
-    for each in nodes:
-        text = each.properties.read_text().replace("=CLASS\n", "=PluginLayoutStorage\n")
-        text = text.replace("=PATH\n", f"={compile_helpers(NEWEST)}/\n")
-        text += "".join(f"{name}={value}\n" for name, value in own.items())
-        each.properties.write_text(text + "".join(f"rsm.config.key={file}\n" for file in keys.values()))
-    return nodes
-
-
 @pytest.mark.parametrize("is_encrypted", [False, True])
 def test_brokers_start_on_a_snapshot_whose_topics_stay_in_the_bucket(
     is_encrypted: bool, known: Known, tmp_path: Path
@@ -117,7 +110,9 @@ def test_brokers_start_on_a_snapshot_whose_topics_stay_in_the_bucket(
     assert local & {f"{topic}-{number}" for topic, number in known.replicas if topic in TOPICS} == {"payments-0"}
     (found,) = (each for each in rebuilt.findings if each.kind == "remote-transaction-open")
     assert "payments-0" in found.message
-    nodes = in_bucket(nodes_of(tmp_path, rebuilt), place if is_encrypted else copy, private)
+    nodes = nodes_of(tmp_path, rebuilt)
+    keys = {"key": str(private["ops"])} if is_encrypted else {}
+    use_plugins_layout(nodes, {"dir": str(place if is_encrypted else copy), **keys})
     with running(nodes) as broker:
         for place_of_topic in known.replicas:
             if place_of_topic[0] in ("orders", "alone"):

@@ -2,6 +2,7 @@ import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
@@ -29,20 +30,18 @@ import org.apache.kafka.server.log.remote.storage.RemoteStorageException;
  * manifest that says where each of them is. What is encrypted, and not compressed, is decrypted with the private key in
  * the file {@code rsm.config.key} (PEM, PKCS #8).
  */
-public class PluginLayoutStorage extends DirectoryRemoteStorage {
+public class PluginLayoutStorage extends S3RemoteStorage {
     private static final Map<IndexType, String> INDEXES = Map.of(
             IndexType.OFFSET, "offset",
             IndexType.TIMESTAMP, "timestamp",
             IndexType.TRANSACTION, "transaction",
             IndexType.PRODUCER_SNAPSHOT, "producerSnapshot",
             IndexType.LEADER_EPOCH, "leaderEpoch");
-    private Path bucket;
     private PrivateKey key;
 
     @Override
     public void configure(Map<String, ?> settings) {
         super.configure(settings);
-        bucket = Path.of((String) settings.get("dir"));
         if (settings.get("key") == null) return;
         try {
             String pem = Files.readString(Path.of((String) settings.get("key"))).replaceAll("-----[^-]*-----|\\s", "");
@@ -58,7 +57,7 @@ public class PluginLayoutStorage extends DirectoryRemoteStorage {
         try {
             String manifest = manifest(segment);
             if (!manifest.contains("\"encryption\"")) return read(object(segment, ".log"), start);
-            byte[] stored = Files.readAllBytes(bucket.resolve(object(segment, ".log")));
+            byte[] stored = whole(segment, ".log");
             var log = new ByteArrayOutputStream();
             int chunk = Integer.parseInt(member(manifest, "\"transformedChunkSize\":(\\d+)"));
             for (int at = 0; at < stored.length; at += chunk) {
@@ -87,13 +86,13 @@ public class PluginLayoutStorage extends DirectoryRemoteStorage {
             Matcher place = Pattern.compile("\"" + name + "\":\\{\"position\":(\\d+),\"size\":(\\d+)\\}").matcher(manifest);
             if (!place.find()) throw new RemoteResourceNotFoundException("there is no " + name);
             int position = Integer.parseInt(place.group(1)), size = Integer.parseInt(place.group(2));
-            byte[] indexes = Files.readAllBytes(bucket.resolve(object(segment, ".indexes")));
+            byte[] indexes = whole(segment, ".indexes");
             byte[] stored = Arrays.copyOfRange(indexes, position, position + size);
             boolean isPlain = size == 0 || !manifest.contains("\"encryption\"");
             return new ByteArrayInputStream(isPlain ? stored : decrypt(manifest, stored));
         } catch (NoSuchFileException missing) {
             throw new RemoteResourceNotFoundException(missing);
-        } catch (IOException failed) {
+        } catch (IOException | InterruptedException failed) {
             throw new RemoteStorageException(failed);
         }
     }
@@ -107,8 +106,14 @@ public class PluginLayoutStorage extends DirectoryRemoteStorage {
         }
     }
 
-    private String manifest(RemoteLogSegmentMetadata segment) throws IOException {
-        return Files.readString(bucket.resolve(object(segment, ".rsm-manifest")));
+    private String manifest(RemoteLogSegmentMetadata segment) throws IOException, InterruptedException {
+        return new String(whole(segment, ".rsm-manifest"), StandardCharsets.UTF_8);
+    }
+
+    private byte[] whole(RemoteLogSegmentMetadata segment, String suffix) throws IOException, InterruptedException {
+        try (InputStream object = read(object(segment, suffix), 0)) {
+            return object.readAllBytes();
+        }
     }
 
     private static String member(String manifest, String pattern) throws IOException {

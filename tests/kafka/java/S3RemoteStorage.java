@@ -12,7 +12,8 @@ import java.nio.file.Path;
 import java.util.Map;
 
 /**
- * The same in a bucket of an S3 server that takes any signature ({@code rsm.config.url}, with the bucket). An object
+ * The same in a bucket of an S3 server that takes any signature ({@code rsm.config.url}, with the bucket; a directory
+ * without one). An object
  * is there as a whole or not at all: while there is a file {@code rsm.config.hold}, a copy stops after the log, and says
  * so by that name with ".held" after it.
  */
@@ -24,7 +25,8 @@ public class S3RemoteStorage extends DirectoryRemoteStorage {
     @Override
     public void configure(Map<String, ?> settings) {
         url = (String) settings.get("url");
-        hold = Path.of((String) settings.get("hold"));
+        if (url == null) super.configure(settings);
+        else if (settings.get("hold") != null) hold = Path.of((String) settings.get("hold"));
     }
 
     @Override
@@ -43,12 +45,14 @@ public class S3RemoteStorage extends DirectoryRemoteStorage {
 
     @Override
     InputStream read(String name, int start) throws IOException, InterruptedException {
+        if (url == null) return super.read(name, start);
         return new ByteArrayInputStream(send(name, request(name).header("Range", "bytes=" + start + "-").GET()));
     }
 
     @Override
     void delete(String name) throws IOException, InterruptedException {
-        send(name, request(name).DELETE());
+        if (url == null) super.delete(name);
+        else send(name, request(name).DELETE());
     }
 
     private HttpRequest.Builder request(String name) {

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from brokerless.errors import UsageError
-from brokerless.findings import Finding, Kind
+from brokerless.findings import Finding
 from brokerless.internals.metadata.cluster import Cluster
 from brokerless.log import names
 from brokerless.log.config import DEFAULTS, CleanupPolicy, LogConfig
@@ -118,12 +118,6 @@ def expiring(plan: RecoveryPlan, topic: str | None, own: Settings | None, now_ms
         misread=tuple(each.finding for each in ages if each is not None),
         before_start=before,
     )
-
-
-def retention_deletes(place: str, text: str, found: str) -> Finding:
-    """Return the finding about restored records that retention deletes soon. ``text`` says which, and what to do;
-    ``found``: the settings."""
-    return Kind.RETENTION_DELETES.at(place, text, found=found)
 
 
 def _describe(plan: RecoveryPlan, base_offset: int, state: SegmentState | None) -> ClosedSegment:

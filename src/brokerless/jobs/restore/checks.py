@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from brokerless.clusters.start.retention_forecast import retention_deletes
 from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
+from brokerless.jobs.rebuild.from_snapshot.retention import retention_deletes
 from brokerless.jobs.restore.results import GroupRestore, Limits, Settings, TopicRestore
 from brokerless.log import names
 from brokerless.log.producer.transactions import open_transaction

@@ -12,10 +12,9 @@ from brokerless.clusters.start.retention_forecast import (
     RETENTION_SETTINGS,
     Settings,
     config_of,
-    retention_deletes,
     settings_by_topic,
 )
-from brokerless.findings import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.internals.metadata.cluster import Cluster, ResourceType
 from brokerless.log import names
 from brokerless.log.backups.snapshot import SnapshotSegment
@@ -70,6 +69,12 @@ def retention_findings(state: SnapshotState, cluster: Cluster, now_ms: int, plac
     for topic, segments in sorted(gone.items()):
         if segments:
             yield _finding(topic, settings[topic], segments, place)
+
+
+def retention_deletes(place: str, text: str, found: str) -> Finding:
+    """Return the finding about restored records that retention deletes soon. ``text`` says which, and what to do;
+    ``found``: the settings."""
+    return Kind.RETENTION_DELETES.at(place, text, found=found)
 
 
 def _finding(topic: str, settings: Settings, segments: list[SnapshotSegment], place: str) -> Finding:

@@ -315,6 +315,8 @@ class Kind(StrEnum):
     ERASED_ON_DISK = "erased-on-disk"
     ERASED_TWICE = "erased-twice"
     ERASED_NOT_PRUNED = "erased-not-pruned"
+    SNAPSHOT_UNSIGNED = "snapshot-unsigned"
+    SEALED_DIFFERS = "sealed-differs"
     STORED_OBJECT_DIFFERS = "stored-object-differs"
 
     def __repr__(self) -> str:

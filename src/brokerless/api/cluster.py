@@ -20,6 +20,7 @@ from brokerless.requests.backups import (
     ForgetRequest,
     KeysRequest,
     PruneRequest,
+    SealRequest,
 )
 from brokerless.requests.options import asks, takes
 from brokerless.requests.reading import OpenRequest
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.backup.job import BackupResult
     from brokerless.jobs.backup_erasure.job import BackupErasure
     from brokerless.jobs.check.job import CheckResult
+    from brokerless.jobs.check.seal import Seal
     from brokerless.jobs.forget.job import ForgetResult
     from brokerless.jobs.forget.prune import PruneResult
     from brokerless.jobs.rebuild.plan import Rebuild
@@ -221,6 +223,28 @@ class Backup:
             raise UnreadableError(findings[0].file, findings[0].message)
         return ShownList(found)
 
+    @takes(SealRequest)
+    def seal(self, request: SealRequest) -> Seal:
+        """Write what makes the snapshots to a file, as ``brokerless snapshots --seal``; ``check`` compares with it.
+
+        Returns
+        -------
+        Seal
+            ``snapshots``, each with its ``name``.
+
+        Raises
+        ------
+        UsageError
+            For a file that is no seal, or in the backup.
+        UnreadableError, UnwritableError
+            Where a snapshot cannot be read, or the system does not write.
+        """
+        from brokerless.jobs.check.seal import write_seal
+
+        if request.seal is None:
+            raise UsageError("seal: give the file that is written")
+        return write_seal(self._location, os.fspath(request.seal))
+
     @takes(CheckRequest)
     def check(self, request: CheckRequest) -> CheckResult:
         """Check that all objects that snapshots name are there, as ``brokerless check``.
@@ -236,8 +260,12 @@ class Backup:
             Where there is no backup.
         """
         from brokerless.jobs.check.job import check_backup
+        from brokerless.jobs.check.seal import public_keys
 
-        return check_backup(self._location, request.read, request.done, processes=1)
+        return check_backup(
+            self._location, request.read, request.done, seal=None if request.seal is None else os.fspath(request.seal),
+            trusted=public_keys(request.trust), processes=1,
+        )  # fmt: skip
 
     @takes(ForgetRequest)
     def forget(self, request: ForgetRequest) -> ForgetResult:
@@ -255,10 +283,12 @@ class Backup:
         UnreadableError, UnwritableError
             Where there is no backup, or the system does not read or write.
         """
+        from brokerless.jobs.check.seal import public_keys
         from brokerless.jobs.forget.job import forget
         from brokerless.jobs.forget.rules import KeepRules
 
-        return forget(self._location, KeepRules.of(request), apply=request.apply)
+        trusted = public_keys(request.trust)
+        return forget(self._location, KeepRules.of(request), trusted, apply=request.apply)
 
     @takes(PruneRequest)
     def prune(self, request: PruneRequest) -> PruneResult:

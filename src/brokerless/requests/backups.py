@@ -17,13 +17,22 @@ from brokerless.requests.option_types import (
     HOURS,
     KEY_PAIRS,
     NAME_LIST,
+    PATH,
     PATHS,
     SIZE,
     TEXT,
     Paths,
 )
-from brokerless.requests.options import given, request
+from brokerless.requests.options import Option, given, request
 from brokerless.requests.writing import ERASURE_MANIFEST, HEADER_TO_ERASE, KEYS_TO_ERASE, SIGN_KEY, WHERE_TO_ERASE
+
+TRUST = Option(
+    PATHS,
+    "a public key (Ed25519, PEM) of those by which snapshots have to be signed; can be repeated",
+    "FILE",
+    flag="--trust",
+    is_repeated=True,
+)
 
 
 @request
@@ -43,6 +52,9 @@ class BackupRequest:
         FLAG, "accept a single --public-key: if its private key is lost, nobody reads the backup again", default=False
     )
     compress: bool = given(FLAG, "compress (zstd) segments whose first batch is not compressed", default=False)
+    sign_key: str | os.PathLike[str] | None = given(
+        PATH, "sign the snapshot with this Ed25519 key (PEM; needs the extra erase), for --trust", default=None
+    )
     segment_size: int | None = given(SIZE, "bytes at which stored segments end (default: 256MiB)", default=None)
     dry_run: bool = given(shared.DRY_RUN, default=False)
     include: Collection[Include] | Include = given(shared.INCLUDE, default=())
@@ -62,7 +74,22 @@ class CheckRequest:
         default=None,
         kw_only=False,
     )
+    seal: str | os.PathLike[str] | None = given(
+        PATH, "a file that snapshots --seal wrote: what was sealed has to be there", default=None
+    )
+    trust: Paths = given(TRUST, default=())
     done: Done = given(shared.DONE, default=ignore)
+
+
+@request
+class SealRequest:
+    seal: str | os.PathLike[str] | None = given(
+        PATH,
+        "write the snapshots, their lists of segments and signatures to this file, to keep it elsewhere; check --seal "
+        "compares with it",
+        default=None,
+        kw_only=False,
+    )
 
 
 @request
@@ -74,6 +101,7 @@ class ForgetRequest:
     keep_monthly: int = given(COUNT, "keep the newest snapshot of each of the last N months that have one", default=0)
     keep_yearly: int = given(COUNT, "keep the newest snapshot of each of the last N years that have one", default=0)
     keep_within: int = given(COUNT, "keep all snapshots that are not older than so many days", "DAYS", default=0)
+    trust: Paths = given(TRUST, default=())
     apply: bool = given(FLAG, "forget the snapshots; without it, nothing is changed", default=False)
 
 

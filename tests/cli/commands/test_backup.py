@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -248,3 +249,27 @@ def test_forget_and_prune_are_plans_until_they_are_applied(run: Run, tmp_path: P
     assert (row["objects"], row["isApplied"]) == (2, True)
     assert rows_of(f"{place}@two") == rows_of(DEMO)
     assert run("prune", f"{place}@two").exit_code == 2
+
+
+def test_a_seal_is_written_and_compared(run: Run, tmp_path: Path) -> None:
+    place, seal = tmp_path / "backup", tmp_path / "seal.json"
+    private, public = tmp_path / "sign.pem", tmp_path / "sign.public.pem"
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", private], check=True)
+    subprocess.run(["openssl", "pkey", "-in", private, "-pubout", "-out", public], check=True)
+    for name in ("one", "two"):
+        assert run("backup", DEMO, "--to", place, "--name", name, "--sign-key", private).exit_code == 0
+    written = run("snapshots", place, "--seal", seal)
+    assert (written.exit_code, written.out.decode()) == (0, f"2 snapshots sealed in {seal}; keep it elsewhere\n")
+    assert lines_of(run("snapshots", place, "--seal", seal, "--json").out) == [{"seal": str(seal), "snapshots": 2}]
+    check_it = "check", place, "--seal", seal, "--trust", public
+    assert run(*check_it).exit_code == 0
+    assert run("forget", place, "--keep-last", "1", "--trust", public, "--apply").exit_code == 0
+    explained = run(*check_it)
+    assert explained.exit_code == 0
+    assert b"was forgotten since it was sealed" in explained.out
+    run("prune", place, "--grace", "0", "--apply")
+    gone = run(*check_it)
+    assert gone.exit_code == 1
+    assert b"was sealed, and is gone" in gone.out
+    assert run("snapshots", place, "--seal", seal, "--offsets").exit_code == 2
+    assert run("check", place, "--seal", public).exit_code == 2

@@ -21,12 +21,15 @@ read when is in the backup itself (.brokerless/checks), as Parquet files; this n
 URL is the place that backup wrote to, or URL@SNAPSHOT for one of its snapshots. Objects that no snapshot names are
 counted: runs that were interrupted leave them.
 
+With --seal, what snapshots --seal wrote has to be there, or to be forgotten, or replaced by an erasure, which is said.
+
 The exit code is 0 if all is as it was stored, 1 if anything is missing or differs, and 2 if there is no backup.
 """
 EXAMPLES = """\
   brokerless check s3://backup/kafka
   brokerless check s3://backup/kafka@latest --read all
   brokerless check s3://backup/kafka --read 50GB
+  brokerless check s3://backup/kafka --seal seal.json --trust sign.public.pem
 """
 
 __all__ = ["DESCRIPTION", "EXAMPLES", "add_options", "add_paths", "run"]
@@ -38,13 +41,16 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     from brokerless.jobs.check.job import check_backup
+    from brokerless.jobs.check.seal import public_keys
     from brokerless.log.storage.location import Location
     from brokerless.views.jobs.backup import check_lines, check_row
 
     output = Output()
     with progress("reading" if options.read else "listing") as done:
-        result = check_backup(Location.of(options.paths[0]), options.read, done)
-    if result.findings:
+        result = check_backup(
+            Location.of(options.paths[0]), options.read, done, seal=options.seal, trusted=public_keys(options.trust)
+        )
+    if any(each.severity != "info" for each in result.findings):
         output.exit_code = FINDINGS
     rows = [*(each.as_dict() for each in result.findings), check_row(result)]
     output.result(rows, check_lines(result), as_json=options.json)

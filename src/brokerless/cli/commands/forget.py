@@ -16,6 +16,7 @@ Shows which snapshots of a backup stay by rules, and why, and forgets the others
 Days, weeks, months and years are those of UTC; of each the newest snapshot stays. What fills a place of a rule is
 complete, and has no partition that ends before the end of an earlier one; snapshots of some topics (-t) fill places of
 their own. The newest complete one stays always, what is newer, and for 90 days the last one of a deleted topic.
+With --trust, what fills a place is signed by one of these keys (backup --sign-key).
 
 With URL@SNAPSHOT and no rule, that one is forgotten, also if it cannot be read.
 
@@ -38,6 +39,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
+    from brokerless.jobs.check.seal import public_keys
     from brokerless.jobs.forget.job import forget
     from brokerless.jobs.forget.rules import KeepRules
     from brokerless.log.storage.location import Location
@@ -46,7 +48,8 @@ def run(options: Namespace) -> int:
     output = Output()
     rules = KeepRules.of(request_of(ForgetRequest, options))
     with progress("listing snapshots"):
-        result = forget(Location.of(options.paths[0]), rules, apply=options.apply)
+        trusted = public_keys(options.trust)
+        result = forget(Location.of(options.paths[0]), rules, trusted, apply=options.apply)
     for finding in result.findings:
         output.exit_code = FINDINGS
         output.say(str(finding))

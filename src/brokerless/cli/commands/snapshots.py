@@ -6,6 +6,10 @@ from argparse import ArgumentParser, Namespace
 
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
+from brokerless.cli.requests import add_request
+from brokerless.errors import UsageError
+from brokerless.requests.backups import SealRequest
+from brokerless.text import count_of
 
 DESCRIPTION = """\
 Lists the snapshots of a backup, the newest last: when, of how many partitions, how large, and what is missing.
@@ -16,12 +20,15 @@ or a time, which is the last one before that.
 --offsets lists where each partition begins and ends, --lost what no disk had: of the last snapshot, unless URL names
 another.
 
+--seal writes what makes the snapshots to a file, to be kept where the bucket's writers have no access.
+
 The exit code is 0, 1 if a snapshot cannot be read, and 2 if there is no backup.
 """
 EXAMPLES = """\
   brokerless snapshots s3://backup/kafka
   brokerless snapshots s3://backup/kafka@nightly --offsets
   brokerless snapshots /mnt/backup@2026-11-27 --lost --json
+  brokerless snapshots s3://backup/kafka --seal seal.json
 """
 
 
@@ -35,6 +42,7 @@ def add_options(parser: ArgumentParser) -> None:
     help_of_offsets = "the partitions of one snapshot, with their first and last offsets"
     what.add_argument("--offsets", action="store_true", help=help_of_offsets)
     what.add_argument("--lost", action="store_true", help="what one snapshot lacks: lost offsets, missing partitions")
+    add_request(parser, SealRequest)
 
 
 def run(options: Namespace) -> int:
@@ -43,6 +51,17 @@ def run(options: Namespace) -> int:
     from brokerless.views.jobs import backup as view
 
     output = Output()
+    if options.seal is not None:
+        from brokerless.jobs.check.seal import write_seal
+
+        if options.offsets or options.lost:
+            raise UsageError("--seal writes a file; --offsets and --lost print a table")
+        with progress("reading snapshots"):
+            sealed = write_seal(Location.of(options.paths[0]), options.seal)
+        row = {"seal": options.seal, "snapshots": len(sealed.snapshots)}
+        text = f"{count_of(len(sealed.snapshots), 'snapshot')} sealed in {options.seal}; keep it elsewhere"
+        output.result([row], [text], as_json=options.json)
+        return output.end()
     with progress("listing snapshots"):
         is_one = options.offsets or options.lost
         snapshots, findings = load_snapshots(Location.of(options.paths[0]), only_last=is_one)

@@ -22,7 +22,7 @@ from brokerless.jobs.backup.closing import undecided
 from brokerless.jobs.backup.files import store_files
 from brokerless.jobs.backup.keys import keys_of_run
 from brokerless.jobs.backup.partition import BackupTask, BackupTaskResult, run_task
-from brokerless.jobs.backup.plan import BackupPlan, by_expiry
+from brokerless.jobs.backup.plan import BackupOptions, BackupPlan, by_expiry
 from brokerless.jobs.backup.second_look import SecondLook, look_again, metadata_task
 from brokerless.jobs.run.job import in_order, longest_first, run
 from brokerless.kafka_names import TopicPartition
@@ -108,7 +108,7 @@ def _backup(plan: BackupPlan, done: Done, processes: int | None) -> BackupResult
     if not dry_run:
         if clock.now() - began > _LONG_MS:
             _check_there(place, [segment for each in results for segment in each.segments])
-        _commit(place, snapshot, segments)
+        _commit(place, snapshot, segments, plan.options)
     return BackupResult(place.location.path, snapshot, tuple(findings), dry_run)
 
 
@@ -239,9 +239,10 @@ def _tool() -> str:
     return "brokerless"
 
 
-def _commit(place: BackupPlace, snapshot: Snapshot, segments: bytes) -> None:
-    name = SnapshotName(snapshot.created, snapshot.id).stem
-    for suffix, data in ((".parquet", segments), (".json", dump_snapshot(snapshot))):
+def _commit(place: BackupPlace, snapshot: Snapshot, segments: bytes, options: BackupOptions) -> None:
+    name, data = SnapshotName(snapshot.created, snapshot.id).stem, dump_snapshot(snapshot)
+    signature = () if options.sign_key is None else ((".sig", options.sign_key.sign(data)),)
+    for suffix, content in ((".parquet", segments), *signature, (".json", data)):
         file = place.snapshot_directory / f"{name}{suffix}"
-        if not create_object(file, data):
+        if not create_object(file, content):
             raise UsageError(f"{file}: this is there already, and a snapshot is never replaced; try again")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
+import os
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless.clusters.disk import Disk, DiskReplica, load_disk, place_replicas
 from brokerless.clusters.metadata_replicas import MetadataReplica, best_of
@@ -24,6 +25,7 @@ from brokerless.jobs.rebuild.nodes import cluster_id_of
 from brokerless.jobs.rebuild.replicas import topic_ids_of
 from brokerless.jobs.recovered.reading import PartitionFiles, describe_files, list_files_again, up_to
 from brokerless.jobs.rewrite.plan import Source
+from brokerless.jobs.signatures import load_private_key
 from brokerless.log import names
 from brokerless.log.backups.names import DIRECTORY, SnapshotName, split_path
 from brokerless.log.backups.place import BackupPlace
@@ -50,6 +52,9 @@ from brokerless.progress import Report, ignore
 from brokerless.requests.backups import BackupRequest
 from brokerless.tables.read_options import bound
 
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 DEFAULT_SEGMENT_SIZE = 256 << 20
 _MOST_PARENTS = 24
 """Snapshots in which the segments of a partition are looked for, the newest first."""
@@ -64,7 +69,8 @@ class BackupOptions:
     """``name``: of the snapshot. ``segment_size``: bytes at which segments end. ``max_batch_bytes``: bytes that one
     batch may inflate to. ``dry_run``: everything is read, and nothing written. ``is_selected``: whether a partition
     that no disk has is expected, by its topic and number. ``public_keys``: of the key pairs that it is encrypted for,
-    each of which reads all; ``one_key``: one is enough. ``compress``: segments whose first batch is not compressed."""
+    each of which reads all; ``one_key``: one is enough. ``compress``: segments whose first batch is not compressed.
+    ``sign_key``: signs the snapshot."""
 
     name: str | None = None
     segment_size: int = DEFAULT_SEGMENT_SIZE
@@ -74,6 +80,7 @@ class BackupOptions:
     public_keys: tuple[PublicKey, ...] = ()
     one_key: bool = False
     compress: bool = False
+    sign_key: Ed25519PrivateKey | None = None
 
     def __post_init__(self) -> None:
         names_of_keys = [each.key_id for each in self.public_keys]
@@ -109,6 +116,7 @@ def options_of(request: BackupRequest, is_selected: Callable[[str, int], bool]) 
         public_keys=load_public_keys(request.public_keys or {}),
         one_key=request.one_key,
         compress=request.compress,
+        sign_key=None if request.sign_key is None else load_private_key(os.fspath(request.sign_key)),
     )
 
 

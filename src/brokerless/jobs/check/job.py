@@ -17,6 +17,7 @@ import xxhash
 from brokerless import clock
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
+from brokerless.jobs.check.seal import check_seal, unsigned_findings, unsigned_snapshots
 from brokerless.jobs.check.snapshots import load_with_segments
 from brokerless.jobs.ledger import Checked, Ledger
 from brokerless.jobs.run.job import longest_first, run
@@ -91,10 +92,17 @@ class _ReadTask:
 
 
 def check_backup(
-    location: Location, read: Read | None = None, done: Done = ignore, *, processes: int | None = None
+    location: Location,
+    read: Read | None = None,
+    done: Done = ignore,
+    *,
+    seal: str | None = None,
+    trusted: Sequence[bytes] = (),
+    processes: int | None = None,
 ) -> CheckResult:
     """``location``: a backup, of which all snapshots are checked, or ``URL@SNAPSHOT``. ``read``: what is read; of a
     number of bytes, a ledger in the backup keeps what was read when. ``done`` is called with the bytes that were read.
+    ``seal``: a file with what was sealed. ``trusted``: public keys, by one of which each snapshot has to be signed.
 
     Raises :class:`UnreadableError` where there is no backup, UsageError for no such snapshot, and UnwritableError where
     the ledger cannot be written."""
@@ -107,6 +115,9 @@ def check_backup(
         elif (finding := loaded.finding(loaded.path)) not in findings:
             findings.append(finding)
     findings += [] if findings else place.replacements().findings()
+    if trusted:
+        findings += unsigned_findings(place, unsigned_snapshots(place, [each for each, _ in known], trusted))
+    findings += [] if seal is None else check_seal(place, seal, trusted)
     is_all = chosen is None and not any(each.kind == Kind.SNAPSHOT_UNREADABLE for each in findings)
     segments = {(each.place, each.start_offset, each.segment_id): each for _, listed in known for each in listed}
     by_place: dict[Place, list[SnapshotSegment]] = defaultdict(list)

@@ -3,11 +3,13 @@ that they name. A run or a reader that began before is not disturbed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brokerless import clock
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
+from brokerless.jobs.check.seal import unsigned_findings, unsigned_snapshots
 from brokerless.jobs.check.snapshots import load_with_segments
 from brokerless.jobs.forget.rules import Decision, KeepRules, decide
 from brokerless.log.backups.names import SnapshotName
@@ -39,8 +41,16 @@ class ForgetResult:
         return (*own, *(() if self.unreadable is None else (self.unreadable,)))
 
 
-def forget(location: Location, rules: KeepRules | None, *, apply: bool = False, now: int | None = None) -> ForgetResult:
+def forget(
+    location: Location,
+    rules: KeepRules | None,
+    trusted: Sequence[bytes] = (),
+    *,
+    apply: bool = False,
+    now: int | None = None,
+) -> ForgetResult:
     """``location``: a backup, whose snapshots stay by ``rules``; or ``URL@SNAPSHOT`` without rules, for that one.
+    ``trusted``: public keys, by one of which a snapshot is signed that fills a place of a rule; without them, any does.
     ``now``: ms since the epoch.
 
     Raises :class:`UsageError` for one without the other, UnreadableError where there is no backup, UnwritableError.
@@ -57,7 +67,12 @@ def forget(location: Location, rules: KeepRules | None, *, apply: bool = False, 
         snapshots = [each[0] for each in loaded if not isinstance(each, UnreadableError)]
         unread = [each.finding(each.path) for each in loaded if isinstance(each, UnreadableError)]
         at = clock.now() if now is None else now
-        decisions, findings = decide(snapshots, _stored_times(place), rules, now=at, path=place.location.path)
+        unsigned = list(unsigned_snapshots(place, snapshots, trusted)) if trusted else []
+        unread += unsigned_findings(place, unsigned)
+        decisions, findings = decide(
+            snapshots, _stored_times(place), rules, now=at, path=place.location.path,
+            unsigned=frozenset(each.id for each in unsigned),
+        )  # fmt: skip
         result = ForgetResult(
             place.location.path, tuple(decisions), None, findings=(*unread, *findings), is_applied=apply
         )
@@ -85,8 +100,8 @@ def _stored_times(place: BackupPlace) -> dict[str, int]:
 
 
 def _move(place: BackupPlace, name: SnapshotName) -> None:
-    """Copies both files, and removes them, the one that makes the snapshot first."""
-    suffixes = (".parquet", ".json")
+    """Copies its files, and removes them, the one that makes the snapshot first."""
+    suffixes = (".parquet", ".sig", ".json")
     for suffix in suffixes:
         source = place.snapshot_directory / f"{name.stem}{suffix}"
         if source.exists():

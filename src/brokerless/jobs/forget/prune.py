@@ -135,7 +135,7 @@ def _forgotten(place: BackupPlace) -> list[_Forgotten]:
 
 def _unnamed(place: BackupPlace, named: _Named, before: int) -> Iterator[tuple[DirectoryEntry, bool]]:
     """Yield what no snapshot names, and whether it is old."""
-    lists = [each for each in _entries(place.snapshot_directory) if each.name.endswith(".parquet")]
+    lists = [each for each in _entries(place.snapshot_directory) if each.name.endswith((".parquet", ".sig"))]
     everything = [
         *(each for each, _ in segment_objects(place.location)),
         *_entries(place.file_directory),

@@ -6,7 +6,7 @@ false one, or one of disks that were lost, does not crowd out a true one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 
@@ -60,10 +60,16 @@ class Decision:
 
 
 def decide(
-    snapshots: Sequence[Snapshot], stored: Mapping[str, int], rules: KeepRules, now: int, path: str
+    snapshots: Sequence[Snapshot],
+    stored: Mapping[str, int],
+    rules: KeepRules,
+    now: int,
+    path: str,
+    unsigned: Collection[str] = (),
 ) -> tuple[list[Decision], list[Finding]]:
     """``snapshots``: the oldest first. ``stored``: when each came into the store (ms since the epoch), by its ID, as
-    far as that is known: a rule keeps what it would by the one time or the other. ``path``: of the backup."""
+    far as that is known: a rule keeps what it would by the one time or the other. ``path``: of the backup.
+    ``unsigned``: IDs of snapshots that no trusted key has signed, which fill no place."""
     reasons: dict[str, list[str]] = {each.id: [] for each in snapshots}
     findings: list[Finding] = []
     groups: dict[object, list[Snapshot]] = {}
@@ -71,7 +77,8 @@ def decide(
         of = frozenset(one.place for one in each.partitions) if each.is_selection else None
         groups.setdefault(of, []).append(each)
     for group in groups.values():
-        counted = list(_counted(group, path, findings.append))
+        signed = [each for each in group if each.id not in unsigned]
+        counted = list(_counted(signed, path, findings.append))
         for time in (lambda each: each.created, lambda each: stored.get(each.id, each.created)):
             for snapshot, reason in _kept(counted, rules, time):
                 reasons[snapshot.id].append(reason)

@@ -126,11 +126,24 @@ class BackupPlace:
     def snapshot(self, name: SnapshotName) -> Snapshot:
         """Raises :class:`UnreadableError`, also where the file is of another snapshot than its name."""
         file = self.snapshot_directory / f"{name.stem}.json"
-        found = parse_snapshot(file, _read(file))
+        found = parse_snapshot(file, self.snapshot_data(name))
         if (found.id, found.created) != (name.id, name.created):
             text = f"this is the snapshot {found.id}, and not the one of its name"
             raise UnreadableError(file.path, text, Kind.SNAPSHOT_UNREADABLE)
         return found
+
+    def snapshot_data(self, name: SnapshotName) -> bytes:
+        """The JSON of a snapshot, which is what is signed. Raises :class:`UnreadableError`."""
+        return _read(self.snapshot_directory / f"{name.stem}.json")
+
+    def segments_data(self, name: SnapshotName) -> bytes:
+        """The list of its segments, as it was written. Raises :class:`UnreadableError`."""
+        return _read(self.segments_file(name))
+
+    def signature(self, name: SnapshotName) -> bytes | None:
+        """Return the signature of a snapshot; None without one. Raises :class:`UnreadableError`."""
+        file = self.snapshot_directory / f"{name.stem}.sig"
+        return file.read(_SMALL) if file.exists() else None
 
     def segments(
         self, name: SnapshotName, snapshot: Snapshot, replacements: Replacements | None = None
@@ -144,8 +157,7 @@ class BackupPlace:
         """A snapshot as it is read, with its segments, some of which erasures may have replaced. ``replacements``: all
         of them, where they were loaded before. Raises :class:`UnreadableError`, also where the list is not the one that
         the snapshot was written with."""
-        file = self.segments_file(name)
-        data = _read(file)
+        file, data = self.segments_file(name), self.segments_data(name)
         if hashlib.sha256(data).hexdigest() != snapshot.segments.sha256:
             text = f"this is not the list of segments that snapshot {name.id} has"
             raise UnreadableError(file.path, text, Kind.SNAPSHOT_UNREADABLE)

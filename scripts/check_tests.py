@@ -70,7 +70,6 @@ TESTED_IN = {
     "typed/blanking/schemas": "jobs/erase/test_blanking.py",
     "typed/blanking/values": "jobs/erase/test_blanking.py",
     "jobs/diff/alignment/blocks": "jobs/diff/test_job.py",
-    "jobs/diff/beside/parts": "jobs/diff/beside/test_groups.py",
     "jobs/diff/causes": "jobs/diff/test_job.py",
     "jobs/diff/alignment/offsets": "jobs/diff/test_job.py",
     "jobs/diff/mirrors": "jobs/diff/alignment/test_sequence.py",

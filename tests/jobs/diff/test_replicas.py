@@ -14,6 +14,7 @@ import brokerless
 from brokerless import clock
 from brokerless.errors import UsageError
 from brokerless.jobs.ledger import Ledger
+from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.storage.location import Location
 
 REPLICAS = Path(__file__).parents[3] / "demo" / "replicas"
@@ -93,7 +94,29 @@ def test_runs_with_a_budget_take_turns(tmp_path: Path, monkeypatch: pytest.Monke
     assert [compared() for _ in range(2)] == [[f"{copies[1]}/orders-2"]] * 2, "what differs is compared in each run"
     ledger = Ledger(Location(str(state)))
     ledger.load()
-    assert ledger.entries["replicas", "orders-2"].version == "different"
+    cluster_id = load_meta_properties(Location(str(copies[0] / "meta.properties"))).cluster_id
+    assert ledger.entries["replicas", f"{cluster_id}/orders-2"].version == "different"
+
+
+def test_the_state_of_another_cluster_says_nothing_of_this_one(tmp_path: Path) -> None:
+    """Both have a topic of the same name, which one budget does not take in one run."""
+    log = random_log(random.Random(4))
+    state = tmp_path / "state"
+    for cluster in ("first", "second"):
+        for disk in disks(tmp_path / cluster, log, log):
+            shutil.copytree(disk / "topic-0", disk / "other-0")
+            (disk / "meta.properties").write_text(f"version=1\ncluster.id={cluster}\nnode.id=1\n")
+
+    def compared(cluster: str) -> str:
+        own = [tmp_path / cluster / f"disk-{number}" for number in (0, 1)]
+        (found,) = brokerless.diff_replicas(own, budget=1, state=state).partitions
+        return Path(found.name).name
+
+    assert [compared("first"), compared("first")] == ["other-0", "topic-0"]
+    assert [compared("second"), compared("second")] == ["other-0", "topic-0"]
+    assert compared("first") == "other-0", "the one that was compared longest ago"
+    with pytest.raises(UsageError, match="are disks of two clusters"):
+        brokerless.diff_replicas([tmp_path / "first" / "disk-0", tmp_path / "second" / "disk-0"])
 
 
 def test_what_is_no_state_or_has_no_replicas_is_refused(tmp_path: Path, run: Run) -> None:  # noqa: F811

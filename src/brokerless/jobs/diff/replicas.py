@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from brokerless import clock
@@ -20,6 +21,7 @@ from brokerless.jobs.diff.partition_diff import PartitionDiff
 from brokerless.jobs.ledger import Checked, Ledger, run_id_of
 from brokerless.jobs.turns import choose, open_ledger
 from brokerless.log import names
+from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.paths import refuse_repeated
@@ -34,12 +36,14 @@ _SAME, _DIFFERENT = "same", "different"
 class Scrub:
     """The comparison of replicas by one run. ``pairs``: the leading replica of each chosen partition (left) with each
     of the others. ``single``: partitions of which there is one replica; ``left_out``: those for later runs.
-    ``ledger``: when each partition was compared, for a run with a budget."""
+    ``ledger``: when each partition was compared, for a run with a budget; ``cluster_id``: of which cluster, as far as
+    the disks say it."""
 
     pairs: list[Pair]
     single: int
     left_out: int = 0
     ledger: Ledger | None = None
+    cluster_id: str = ""
 
     def add(self, found: Sequence[PartitionDiff]) -> None:
         """Record what was compared. Raises :class:`UnwritableError`."""
@@ -50,7 +54,7 @@ class Scrub:
         now = clock.now()
         for name, count in expected.items():
             version = _SAME if same[name] == count else _DIFFERENT
-            self.ledger.add(Checked(_KIND, names.partition_directory(*name), version, now, run_id_of(now), *name))
+            self.ledger.add(Checked(_KIND, _entry(self.cluster_id, name), version, now, run_id_of(now), *name))
         self.ledger.consolidate((), ())
 
     def lines(self) -> list[str]:
@@ -82,19 +86,44 @@ def begin_scrub(partitions: Sequence[PartitionPath], budget: int | None, path: s
     several = {name: each for name, each in sorted(replicas.items()) if len(each) > 1}
     if not several:
         raise UsageError("no partition has two replicas here; give the disks of several brokers of one cluster")
-    scrub = Scrub([], len(replicas) - len(several))
+    scrub = Scrub([], len(replicas) - len(several), cluster_id=_cluster_of(partitions))
     scrub.ledger = open_ledger(partitions, budget, path)
     if scrub.ledger is not None:
-        chosen = _choose(several, scrub.ledger, budget or 0)
+        chosen = _choose(several, scrub, budget or 0)
         scrub.left_out = len(several) - len(chosen)
         several = chosen
     scrub.pairs = [each for name, own in several.items() for each in _pairs(name, own)]
     return scrub
 
 
-def _choose(replicas: dict[Name, list[PartitionPath]], ledger: Ledger, budget: int) -> dict[Name, list[PartitionPath]]:
+def _entry(cluster_id: str, name: Name) -> str:
+    """Return what the ledger calls a partition: one directory may have the state of several clusters."""
+    directory = names.partition_directory(*name)
+    return f"{cluster_id}/{directory}" if cluster_id else directory
+
+
+def _cluster_of(partitions: Sequence[PartitionPath]) -> str:
+    """Return the ID of the cluster that disks are of; empty where none says it. Raises :class:`UsageError` where these
+    are two."""
+    disks = {above.path: above for each in partitions if (above := each.location.parent) is not None}
+    found: dict[str, str] = {}
+    for path, disk in sorted(disks.items()):
+        with suppress(UnreadableError):
+            own = load_meta_properties(disk / names.META_PROPERTIES).cluster_id
+            if own is not None:
+                found.setdefault(own, path)
+    if len(found) > 1:
+        one, other = list(found.values())[:2]
+        raise UsageError(f"{one} and {other} are disks of two clusters; give those of one, or compare LEFT with RIGHT")
+    return next(iter(found), "")
+
+
+def _choose(replicas: dict[Name, list[PartitionPath]], scrub: Scrub, budget: int) -> dict[Name, list[PartitionPath]]:
+    assert scrub.ledger is not None
+    entries = scrub.ledger.entries
+
     def order(name: Name) -> tuple[int, int]:
-        known = ledger.entries.get((_KIND, names.partition_directory(*name)))
+        known = entries.get((_KIND, _entry(scrub.cluster_id, name)))
         return (1, 0) if known is None else (2 if known.version == _SAME else 0, known.verified)
 
     sizes = {name: sum(each.size for each in own) for name, own in replicas.items()}

@@ -50,7 +50,8 @@ def compare_beside_records(
 ) -> BesideRecords:
     """Compare what is not records. Without ``only``, all that both sides have.
 
-    Raises :class:`UnreadableError` for a side that does not have what ``only`` names.
+    Raises :class:`UnreadableError` for a side that does not have what ``only`` names. Parts of it that a running
+    cluster does not tell are reported, where it tells others of them.
     """
     parts = requested(only)
     clusters = tuple(cluster_of(each, report) if parts - {RECORDS} else None for each in sides)
@@ -66,27 +67,38 @@ def compare_beside_records(
         else:
             for each in clusters:
                 if (reason := untold(each, GROUPS)) is not None:
-                    _say_untold(each, GROUPS, reason, is_requested=False, report=report)
+                    _say_untold(each, GROUPS, reason, report=report)
     state: tuple[StateDifference, ...] = ()
     if parts & PARTS.keys():
         if left is not None and right is not None:
             state = tuple(compare_clusters(left, right, parts, settings.topics))
         elif only:
             raise _lacks(sides[0] if left is None else sides[1], clusters, "", names.CLUSTER_METADATA)
-        for each in clusters:
-            for part in sorted(parts & compared_of(settings.topics)):
-                if (reason := untold(each, part, settings.topics)) is not None:
-                    _say_untold(each, part, reason, is_requested=bool(only), report=report)
+        lacking_parts = {
+            (part, number): reason
+            for number, each in enumerate(clusters)
+            for part in sorted(parts & compared_of(settings.topics))
+            if (reason := untold(each, part, settings.topics)) is not None
+        }
+        is_all = not parts - {part for part, _ in lacking_parts}
+        for (part, number), reason in lacking_parts.items():
+            _say_untold(clusters[number], part, reason, only=only, is_all=is_all, report=report)
     return BesideRecords(groups, state)
 
 
-def _say_untold(cluster: ClusterState, part: str, reason: str, *, is_requested: bool, report: Report) -> None:
-    """Report that a part is not compared, as a running cluster does not tell it; raise the error if it is requested."""
+def _say_untold(
+    cluster: ClusterState, part: str, reason: str, *, only: Collection[str] = (), is_all: bool = False, report: Report
+) -> None:
+    """Report that a part is not compared, as a running cluster does not tell it: an error where it is requested, which
+    is raised where nothing else is."""
     assert isinstance(cluster, RunningCluster)
     error = UnreadableError(cluster.url, f"{part} are not compared: {reason}", Kind.NOT_COMPARED)
-    if is_requested:
-        raise error
     finding = error.finding(cluster.url)
+    if only and is_all:
+        raise error
+    if only:
+        report(replace(finding, severity="error"))
+        return
     report(finding if part == QUOTAS else replace(finding, severity="warning"))  # which no right of the user changes
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -65,10 +66,25 @@ def connect(url: str, client: ClientConfig = None) -> ClusterConnection:
         raise UsageError(f"{hide_credentials(url)}: a login is not a part of the address; give it by --command-config")
     if not bootstrap or "/" in bootstrap:
         raise UsageError(f"{url}: this is no address; give kafka://HOST:PORT, and topics with -t")
+    _check_ports(url, bootstrap)
     config = load_config(client) if isinstance(client, str) else dict(client or {})
     connection = ClusterConnection(bootstrap, config, client_id=CLIENT_ID)
-    connection.open()
+    try:
+        connection.open()
+    except ClusterError as error:
+        if "security.protocol" in config or "--command-config" in str(error):
+            raise
+        advice = "if its listener needs TLS or a login, give the client's settings by --command-config"
+        raise ClusterError(f"{error}; {advice}") from error
     return connection
+
+
+def _check_ports(url: str, bootstrap: str) -> None:
+    """Raise :class:`UsageError` for a port that is none: librdkafka takes the rest of its division by 65,536."""
+    for each in bootstrap.split(","):
+        _, colon, port = each.rpartition("]")[2].rpartition(":")
+        if colon and not (re.fullmatch(r"[0-9]{1,5}", port) and 0 < int(port) < 1 << 16):
+            raise UsageError(f"{url}: {port!r} is no port; give kafka://HOST:PORT, such as kafka://broker:9092")
 
 
 def list_partitions(connection: ClusterConnection) -> LogDirectory:

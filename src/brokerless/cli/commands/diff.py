@@ -50,7 +50,7 @@ These are differences, unless --allow names them:
   timestamps     another timestamp, and all else the same
   headers        other headers, and key and value the same
   schema-id      another ID of the same schema, where a key or value names one
-  schema-changed the ID of another schema, and all else the same
+  schema-changed  the ID of another schema, and all else the same
   lagging        after the other side's end
   order          the same records in another order
   missing        on the left only

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from brokerless.api.jobs import Paths, is_chosen, list_paths, select_topics, sources_of
 from brokerless.clusters.listing import open_directory
-from brokerless.errors import UnreadableError
+from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.log.directory import LogDirectory
 from brokerless.log.storage.location import Location, StorageOptions

@@ -115,7 +115,8 @@ def dump_table(table: pa.Table) -> bytes:
 
 
 def parse_table(data: bytes, schema: pa.Schema) -> pa.Table:
-    """Return the table that a Parquet file has, with the columns of ``schema``; one that it lacks is null.
+    """Return the table that a Parquet file has, with the columns of ``schema``, and the file's metadata; a column
+    that it lacks is null.
 
     This thread alone reads it. A thread of Arrow's that frees ``data`` while Python ends would end this process with an
     abort: ``~PyBuffer`` waits for Python's lock, and is not to raise (pyarrow 26).
@@ -131,4 +132,4 @@ def parse_table(data: bytes, schema: pa.Schema) -> pa.Table:
         table.column(each.name).cast(each.type) if each.name in there else pa.nulls(table.num_rows, each.type)
         for each in schema
     ]
-    return pa.Table.from_arrays(columns, schema=schema)
+    return pa.Table.from_arrays(columns, schema=schema.with_metadata(table.schema.metadata))

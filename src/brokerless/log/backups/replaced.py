@@ -23,6 +23,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.kafka_names import TopicPartition
 from brokerless.log.backups.names import SnapshotName
 from brokerless.log.backups.snapshot import SEGMENTS, Id, Snapshot, SnapshotSegment
+from brokerless.log.own_file import dump_table, parse_table
 from brokerless.log.storage.location import Location
 from brokerless.values import Int32OrNone, Int64, LenientValue, Sha256, WrongJsonError, from_members, members
 
@@ -179,25 +180,19 @@ _SCHEMA = pa.schema(
 def dump_replaced(segments: Iterable[ReplacedSegment]) -> bytes:
     """Return the list of replaced segments as Parquet. Its metadata has the SHA-256 of the rows, as JSON without spaces
     whose members are sorted."""
-    import pyarrow.parquet as pq
-
     found = [{**members(each.new), **members(each.old)} for each in segments]
     schema = _SCHEMA.with_metadata({_DIGEST: _digest(found).encode()})
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(found, schema), sink, compression="zstd")
-    return sink.getvalue().to_pybytes()
+    return dump_table(pa.Table.from_pylist(found, schema))
 
 
 def parse_replaced(location: Location, data: bytes) -> tuple[ReplacedSegment, ...]:
     """Raises :class:`UnreadableError` for what is no list of replaced segments, or not what was written."""
-    import pyarrow.parquet as pq
-
     from brokerless.arrow import rows
 
     try:
-        table = pq.read_table(pa.BufferReader(data))
+        table = parse_table(data, _SCHEMA)
         written = (table.schema.metadata or {}).get(_DIGEST, b"")
-        found = [row for batch in table.select(_SCHEMA.names).cast(_SCHEMA).to_batches() for row in rows(batch)]
+        found = [row for batch in table.to_batches() for row in rows(batch)]
         if _digest(found).encode() != written:
             raise WrongJsonError("its rows are not those that were written, by their SHA-256")
         return tuple(

@@ -1,4 +1,5 @@
-"""The image, and the manifests of ``docs/kubernetes.md``: valid, careful with disks, with commands that there are."""
+"""The image, systemd's units, and the manifests of ``docs/kubernetes.md``: valid, careful with disks, and with commands
+that there are."""
 
 from __future__ import annotations
 
@@ -79,7 +80,7 @@ def test_a_pod_has_no_rights_and_does_not_write_to_a_broker_s_disk(name: str) ->
 
 def test_commands_are_those_that_there_are() -> None:
     names = [command[0] for command in commands()]
-    assert {"cluster", "audit", "restart", "serve", "salvage", "pipeline"} <= {*names}
+    assert {"cluster", "audit", "restart", "serve", "salvage", "pipeline", "backup"} <= {*names}
     for name, *arguments in commands():
         options = parse(name, load_command(name), arguments)
         assert options is not None
@@ -90,6 +91,16 @@ def test_settings_are_those_of_a_pipeline(tmp_path: Path) -> None:
     path.write_text(MANIFESTS["ConfigMap/brokerless-pipeline"]["data"]["pipeline.yaml"])
     settings = make_settings(load_settings(str(path)))
     assert (settings.form, settings.to) == ("delta", "s3://lake/kafka")
+
+
+def test_the_service_of_systemd_has_commands_that_there_are() -> None:
+    unit = (ROOT / "packaging" / "systemd" / "brokerless-backup.service").read_text().replace("\\\n", " ")
+    lines = re.findall(r"^ExecStart(?:Post)?=/usr/bin/env brokerless (.*)$", unit, re.MULTILINE)
+    assert [line.split()[0] for line in lines] == ["backup", "snapshots"]
+    for name, *arguments in map(shlex.split, lines):
+        assert parse(name, load_command(name), arguments) is not None
+    timer = (ROOT / "packaging" / "systemd" / "brokerless-backup.timer").read_text()
+    assert "OnCalendar=" in timer
 
 
 def test_the_image_has_all_but_spark_and_no_rights() -> None:

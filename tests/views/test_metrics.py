@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from unittest import mock
+
 from prometheus_client.parser import text_string_to_metric_families
 
+import brokerless
 from brokerless.findings import Finding, Kind
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
-from brokerless.views.metrics import CheckedRun, PartitionPlace, begin_run, metrics
+from brokerless.views.metrics import (
+    CheckedRun,
+    PartitionPlace,
+    begin_run,
+    check_metrics,
+    metrics,
+    snapshots_metrics,
+)
 
 ODD = 'a"b\\c\nd-0'
 
@@ -79,3 +90,29 @@ def test_a_lone_file_is_its_own_place() -> None:
     run.add(finding(path))
     ((place, *_),) = run.counts
     assert run.places[place].name.endswith(path)
+
+
+def samples_of(text: str) -> dict[tuple[str, ...], float]:
+    return {
+        (each.name, *(each.labels.values())): each.value
+        for family in text_string_to_metric_families(text)
+        for each in family.samples
+    }
+
+
+def test_a_backup_is_watched_by_its_last_complete_snapshot_and_by_what_check_finds(tmp_path: Path) -> None:
+    place, at = tmp_path / "backup", 1_764_000_000_000
+    for number, topics in enumerate((None, ["orders"])):
+        with mock.patch("brokerless.clock.now", lambda number=number: at + number * 1000):
+            brokerless.backup("demo/data", place, topics=topics)
+    backup = brokerless.Backup(place)
+    found = samples_of(snapshots_metrics(backup.snapshots(), 0))
+    assert found["brokerless_snapshots_count",] == 2
+    assert found["brokerless_snapshots_last_timestamp_seconds",] == at / 1000 + 1
+    assert found["brokerless_snapshots_last_complete_timestamp_seconds",] == at / 1000
+    assert (found["brokerless_snapshots_last_partitions",], found["brokerless_snapshots_exit_code",]) == (3, 0)
+    next(place.glob("orders-*/0/*.log")).unlink()
+    found = samples_of(check_metrics(backup.check(), 1))
+    assert found["brokerless_check_findings", "error", "remote-object-missing"] == 1
+    assert (found["brokerless_check_snapshots",], found["brokerless_check_exit_code",]) == (2, 1)
+    assert samples_of(snapshots_metrics([], 1))["brokerless_snapshots_count",] == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Action, ArgumentError, ArgumentParser, Namespace
+from collections.abc import Callable
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,30 @@ def add_key_pair(parser: ArgumentParser) -> None:
     """Add the option for encrypted remote segments."""
     help_of_key = "a private key (PEM) of encrypted remote segments, by the name of its key pair; can be repeated"
     parser.add_argument("--key-pair", action=EachOnce, type=key_pair, default=[], metavar="ID=FILE", help=help_of_key)
+
+
+def add_metrics(parser: ArgumentParser) -> None:
+    """Add the file for Prometheus, which :func:`write_metrics` writes."""
+    parser.add_argument("--metrics", metavar="FILE", help="also write metrics, in Prometheus's text format")
+
+
+def refuse_metrics(options: Namespace) -> None:
+    """Raise :class:`UnwritableError` where the file for Prometheus cannot be written, before there is anything to
+    write."""
+    if options.metrics is not None:
+        from brokerless.log.storage.write_errors import refuse_directory
+
+        refuse_directory(options.metrics, "a file in it, such as brokerless.prom")
+
+
+def write_metrics(options: Namespace, text: Callable[[], str]) -> None:
+    """Write the file for Prometheus, if one is requested, as a whole. Raises :class:`UnwritableError`."""
+    if options.metrics is not None:
+        from brokerless.log.storage.atomic import write_output
+        from brokerless.log.storage.write_errors import unwritable
+
+        with unwritable(options.metrics):
+            write_output(options.metrics, text().encode())
 
 
 class EachOnce(Action):

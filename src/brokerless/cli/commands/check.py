@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from brokerless.cli.commands.snapshots import add_paths
+from brokerless.cli.options import add_metrics, refuse_metrics, write_metrics
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request
@@ -28,7 +29,7 @@ The exit code is 0 if all is as it was stored, 1 if anything is missing or diffe
 EXAMPLES = """\
   brokerless check s3://backup/kafka
   brokerless check s3://backup/kafka@latest --read all
-  brokerless check s3://backup/kafka --read 50GB
+  brokerless check s3://backup/kafka --read 50GB --metrics check.prom
   brokerless check s3://backup/kafka --seal seal.json --trust sign.public.pem
 """
 
@@ -37,6 +38,7 @@ __all__ = ["DESCRIPTION", "EXAMPLES", "add_options", "add_paths", "run"]
 
 def add_options(parser: ArgumentParser) -> None:
     add_request(parser, CheckRequest)
+    add_metrics(parser)
 
 
 def run(options: Namespace) -> int:
@@ -44,7 +46,9 @@ def run(options: Namespace) -> int:
     from brokerless.jobs.check.seal import public_keys
     from brokerless.log.storage.location import Location
     from brokerless.views.jobs.backup import check_lines, check_row
+    from brokerless.views.metrics import check_metrics
 
+    refuse_metrics(options)
     output = Output()
     with progress("reading" if options.read else "listing") as done:
         result = check_backup(
@@ -54,4 +58,5 @@ def run(options: Namespace) -> int:
         output.exit_code = FINDINGS
     rows = [*(each.as_dict() for each in result.findings), check_row(result)]
     output.result(rows, check_lines(result), as_json=options.json)
+    write_metrics(options, lambda: check_metrics(result, output.exit_code))
     return output.end()

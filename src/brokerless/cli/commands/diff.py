@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from brokerless.cli.options import add_remote, add_tiered, add_topics
+from brokerless.cli.options import add_metrics, add_remote, add_tiered, add_topics, refuse_metrics, write_metrics
 from brokerless.cli.output import FINDINGS, UNUSABLE, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
@@ -127,7 +127,7 @@ def add_options(parser: ArgumentParser) -> None:
     of_both = [name for name, _, _ in options_of(DiffRequest)]
     add_request(parser, ReplicasRequest, without=of_both)
     add_request(parser, DiffRequest)
-    add("--metrics", metavar="FILE", help="also write metrics, in Prometheus's text format")
+    add_metrics(parser)
     add_remote(parser)
 
 
@@ -138,14 +138,12 @@ def run(options: Namespace) -> int:
     from brokerless.jobs.diff.pairing import check_pairing, requested_pairs, requested_runs, requested_schemas
     from brokerless.jobs.diff.results import Diff
     from brokerless.jobs.diff.topics import by_key, diff_topic_task, pair_topics
-    from brokerless.log.storage.write_errors import refuse_directory
     from brokerless.views.jobs.diff import lines, rows_beside
 
     request = request_of(DiffRequest, options, left=options.left or (), right=options.right or ())
     settings = DiffSettings.of(request)
     output = Output()
-    if options.metrics is not None:
-        refuse_directory(options.metrics, "a file in it, such as diff.prom")
+    refuse_metrics(options)
     if options.replicas is not None:
         return _compare_replicas(options, settings, output)
     _refuse_mixture(options)
@@ -246,13 +244,13 @@ def _compare_replicas(options: Namespace, settings: DiffSettings, output: Output
 
 def _end(compared: Diff, options: Namespace, output: Output) -> int:
     """Write metrics, if they are requested, and return the exit code."""
-    if options.metrics is not None:
-        from brokerless.log.storage.atomic import write_output
-        from brokerless.log.storage.write_errors import unwritable
+
+    def text() -> str:
         from brokerless.views.metrics import diff_metrics
 
-        with unwritable(options.metrics):
-            write_output(options.metrics, diff_metrics(compared, output.exit_code).encode())
+        return diff_metrics(compared, output.exit_code)
+
+    write_metrics(options, text)
     return output.end()
 
 

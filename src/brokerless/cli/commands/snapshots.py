@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from brokerless.cli.options import add_metrics, refuse_metrics, write_metrics
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request
@@ -29,6 +30,7 @@ EXAMPLES = """\
   brokerless snapshots s3://backup/kafka@nightly --offsets
   brokerless snapshots /mnt/backup@2026-11-27 --lost --json
   brokerless snapshots s3://backup/kafka --seal seal.json
+  brokerless snapshots s3://backup/kafka --metrics snapshots.prom
 """
 
 
@@ -43,27 +45,32 @@ def add_options(parser: ArgumentParser) -> None:
     what.add_argument("--offsets", action="store_true", help=help_of_offsets)
     what.add_argument("--lost", action="store_true", help="what one snapshot lacks: lost offsets, missing partitions")
     add_request(parser, SealRequest)
+    add_metrics(parser)
 
 
 def run(options: Namespace) -> int:
     from brokerless.jobs.check.snapshots import load_snapshots
     from brokerless.log.storage.location import Location
     from brokerless.views.jobs import backup as view
+    from brokerless.views.metrics import snapshots_metrics
 
+    refuse_metrics(options)
     output = Output()
     if options.seal is not None:
         from brokerless.jobs.check.seal import write_seal
 
-        if options.offsets or options.lost:
-            raise UsageError("--seal writes a file; --offsets and --lost print a table")
+        if options.offsets or options.lost or options.metrics:
+            raise UsageError("--seal writes a file of its own; --offsets, --lost and --metrics do not go with it")
         with progress("reading snapshots"):
             sealed = write_seal(Location.of(options.paths[0]), options.seal)
         row = {"seal": options.seal, "snapshots": len(sealed.snapshots)}
         text = f"{count_of(len(sealed.snapshots), 'snapshot')} sealed in {options.seal}; keep it elsewhere"
         output.result([row], [text], as_json=options.json)
         return output.end()
+    is_one = options.offsets or options.lost
+    if is_one and options.metrics is not None:
+        raise UsageError("--metrics is about all snapshots; leave out --offsets or --lost")
     with progress("listing snapshots"):
-        is_one = options.offsets or options.lost
         snapshots, findings = load_snapshots(Location.of(options.paths[0]), only_last=is_one)
     for finding in findings:
         output.exit_code = FINDINGS
@@ -75,4 +82,5 @@ def run(options: Namespace) -> int:
     else:
         rows = map(view.snapshot_row, snapshots)
         output.result(rows, view.snapshot_lines(snapshots), as_json=options.json)
+    write_metrics(options, lambda: snapshots_metrics(snapshots, output.exit_code))
     return output.end()

@@ -6,13 +6,19 @@ from argparse import ArgumentParser, Namespace
 from contextlib import closing
 
 from brokerless import clock
-from brokerless.cli.options import add_all, add_as_it_lies, add_remote, add_severity
+from brokerless.cli.options import (
+    add_all,
+    add_as_it_lies,
+    add_metrics,
+    add_remote,
+    add_severity,
+    refuse_metrics,
+    write_metrics,
+)
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.errors import UnreadableError
-from brokerless.log.storage.atomic import write_output
-from brokerless.log.storage.write_errors import refuse_directory, unwritable
 from brokerless.requests.checking import VerifyRequest
 
 DESCRIPTION = """\
@@ -53,7 +59,7 @@ def add_options(parser: ArgumentParser) -> None:
     add_request(parser, VerifyRequest)
     add_severity(parser)
     add_all(parser, "each finding by itself, up to 1,000 of a kind")
-    parser.add_argument("--metrics", metavar="FILE", help="also write metrics, in Prometheus's text format")
+    add_metrics(parser)
 
 
 def run(options: Namespace) -> int:
@@ -63,8 +69,7 @@ def run(options: Namespace) -> int:
     from brokerless.views.findings import FindingGroups, damaged_places, is_at_least, root_of, summary_line, turn_line
     from brokerless.views.metrics import begin_run, metrics
 
-    if options.metrics is not None:
-        refuse_directory(options.metrics, "a file in it, such as verify.prom")
+    refuse_metrics(options)
     request = request_of(VerifyRequest, options)
     output, counted, shown = Output(), FindingGroups(), FindingGroups(all_of_them=options.all)
     partitions = output.partitions(options)
@@ -99,7 +104,5 @@ def run(options: Namespace) -> int:
     if turn is not None:
         output.result([turn.as_dict()], [turn_line(turn)], as_json=options.json)
     checked.ended_ms, checked.exit_code, checked.unread = clock.now(), output.exit_code, output.unread
-    if options.metrics is not None:
-        with unwritable(options.metrics):
-            write_output(options.metrics, metrics(checked).encode())
+    write_metrics(options, lambda: metrics(checked))
     return output.end()

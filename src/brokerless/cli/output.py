@@ -168,11 +168,12 @@ class Output:
         self.flush()
         return self.exit_code
 
-    def open(self, options: Namespace) -> Iterator[Log]:
-        """Opens each path; one that cannot be opened is reported, and the others are read."""
+    def open(self, options: Namespace, keys: Iterable[tuple[str, str]] = ()) -> Iterator[Log]:
+        """Opens each path; one that cannot be opened is reported, and the others are read. ``keys``: files of private
+        keys by the names of key pairs, of commands that take them by their request."""
         import brokerless
 
-        key_pairs = dict(getattr(options, "key_pair", ()))
+        key_pairs = dict(keys or getattr(options, "key_pair", ()))
         layout, remote = getattr(options, "layout", None), getattr(options, "remote", None)
         as_it_lies = getattr(options, "as_it_lies", False)
         for path in options.paths:

@@ -155,12 +155,23 @@ def test_a_snapshot_without_its_segments_is_a_finding(run: Run, tmp_path: Path) 
 
 def test_other_commands_take_a_snapshot_for_what_it_is(run: Run, tmp_path: Path) -> None:
     run("backup", DEMO, "--to", tmp_path / "backup", "--name", "first")
-    (snapshot,) = brokerless.Backup(tmp_path / "backup").snapshots()
     audited = run("audit", f"{tmp_path}/backup@first")
     assert "whose metadata is not here" not in audited.out.decode()
-    refused = run("rebuild", f"{tmp_path}/backup@first", "--to", tmp_path / "to")
-    assert refused.exit_code == 2
-    assert f"brokerless merge {tmp_path}/backup@{snapshot.id} --to DIRECTORY" in refused.err
+    rebuilt = run("rebuild", f"{tmp_path}/backup@first", "--to", tmp_path / "to")
+    assert (rebuilt.exit_code, rebuilt.err) == (0, "")
+    assert "nothing is written without --apply" in rebuilt.out.decode()
+
+
+def test_rebuild_takes_the_keys_of_an_encrypted_backup(run: Run, tmp_path: Path) -> None:
+    private, public = key_files(tmp_path, "ops", "safe")
+    brokerless.backup(DEMO, tmp_path / "backup", public_keys=public)
+    rebuild = ("rebuild", f"{tmp_path}/backup@latest", "--to", tmp_path / "to", "--apply")
+    without = run(*rebuild)
+    assert (without.exit_code, (tmp_path / "to").exists()) == (2, False)
+    assert "--key-pair ops=FILE" in without.err
+    assert run(*rebuild, "--key-pair", f"safe={private['safe']}").exit_code == 0
+    topics = ("orders", "payments", "users")
+    assert rows_of(tmp_path / "to" / "node-1", topics) == rows_of(DEMO, topics)
 
 
 @pytest.mark.parametrize("command", [backup, snapshots, check, keys, forget, prune])

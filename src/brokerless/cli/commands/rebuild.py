@@ -93,7 +93,8 @@ def run(options: Namespace) -> int:
         raise UsageError("--from-bucket is given twice; copy the objects of both into one, under their names")
     bucket = options.from_bucket[0] if options.from_bucket else None
     request = request_of(RebuildRequest, options, paths=options.paths, from_bucket=bucket)
-    directories = [log.directory for log in output.open(options)]
+    keys = options.key_pairs if bucket is None else ()  # those of a bucket are no keys of the disks beside it
+    directories = [log.directory for log in output.open(options, keys)]
     if len(directories) < len(options.paths):
         return output.end()  # what cannot be opened is no disk that may be left out
     chosen = options_of(request)

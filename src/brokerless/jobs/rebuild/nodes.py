@@ -239,5 +239,6 @@ def cluster_id_of(disks: Sequence[Disk]) -> str | None:
         raise UsageError(f"{text}; give those of one")
     for each in disks:
         if each.properties is not None and each.properties.findings:
-            raise UnreadableError("", str(each.properties.findings[0]))
+            first = each.properties.findings[0]
+            raise UnreadableError("", str(first), first.kind)
     return next(iter(found), None)

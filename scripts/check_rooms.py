@@ -36,6 +36,7 @@ ORDER = (
     "jobs.rebuild jobs.restore jobs.trim jobs.report jobs.erase jobs.prove jobs.pipeline jobs.backup jobs.check",
     "jobs.forget jobs.backup_erasure",
     "jobs.diff",
+    "jobs.drill",
     "dataset sql serving",
     "api writing __init__ spark views cli __main__",
 )

@@ -118,6 +118,8 @@ TESTED_IN = {
     "cli/commands/forget": "cli/commands/test_backup.py",
     "cli/commands/prune": "cli/commands/test_backup.py",
     "jobs/forget": "jobs/forget/test_job.py",
+    "jobs/drill": "jobs/drill/test_job.py",
+    "views/jobs/drill": "cli/commands/test_drill.py",
     "jobs/diff/live": "kafka/test_compared_live.py",
     "jobs/diff/alignment/keys": "jobs/diff/test_topics.py",
     "jobs/backup/cut": "jobs/backup/test_running.py",

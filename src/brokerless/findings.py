@@ -318,6 +318,7 @@ class Kind(StrEnum):
     SNAPSHOT_UNSIGNED = "snapshot-unsigned"
     SEALED_DIFFERS = "sealed-differs"
     STORED_OBJECT_DIFFERS = "stored-object-differs"
+    RESTORED_DIFFERS = "restored-differs"
 
     def __repr__(self) -> str:
         return repr(self.value)

@@ -45,6 +45,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "snapshots": brokerless.Backup.snapshots,
     "check": brokerless.Backup.check,
     "keys": brokerless.Backup.keys,
+    "drill": brokerless.Backup.drill,
     "forget": brokerless.Backup.forget,
     "prune": brokerless.Backup.prune,
     "load": brokerless.load,

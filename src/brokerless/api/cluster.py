@@ -17,6 +17,7 @@ from brokerless.requests.backups import (
     BackupErasureRequest,
     BackupRequest,
     CheckRequest,
+    DrillRequest,
     ForgetRequest,
     KeysRequest,
     PruneRequest,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.backup_erasure.job import BackupErasure
     from brokerless.jobs.check.job import CheckResult
     from brokerless.jobs.check.seal import Seal
+    from brokerless.jobs.drill.results import DrillResult
     from brokerless.jobs.forget.job import ForgetResult
     from brokerless.jobs.forget.prune import PruneResult
     from brokerless.jobs.rebuild.plan import Rebuild
@@ -266,6 +268,33 @@ class Backup:
             self._location, request.read, request.done, seal=None if request.seal is None else os.fspath(request.seal),
             trusted=public_keys(request.trust), processes=1,
         )  # fmt: skip
+
+    @takes(DrillRequest)
+    def drill(self, request: DrillRequest) -> DrillResult:
+        """Try whether a snapshot can be restored, as ``brokerless drill``: it is rebuilt into scratch, and checked.
+
+        Returns
+        -------
+        DrillResult
+            ``is_clean``; ``checks``, each with ``counts`` and ``findings``; ``not_tried``; ``as_dict()`` is the
+            evidence.
+
+        Raises
+        ------
+        UsageError
+            Where there is no such snapshot, and for what cannot be rebuilt.
+        UnreadableError, UnwritableError
+            Where there is no backup, a key is missing, or the system does not read or write.
+        """
+        from brokerless.jobs.drill.evidence import refuse_evidence, write_evidence
+        from brokerless.jobs.drill.job import DrillOptions, drill
+        from brokerless.log.tiered.options import with_tiered_options
+
+        refuse_evidence(request.evidence)
+        location = with_tiered_options(self._location, request.key_pairs, None, None)
+        result = drill(open_directory(location), DrillOptions.of(request), request.done, processes=1)
+        write_evidence(result, request.evidence)
+        return result
 
     @takes(ForgetRequest)
     def forget(self, request: ForgetRequest) -> ForgetResult:

@@ -13,6 +13,7 @@ from brokerless.requests import shared
 from brokerless.requests.option_types import (
     AMOUNT_OR_ALL,
     COUNT,
+    DIRECTORY,
     FLAG,
     HOURS,
     KEY_PAIRS,
@@ -90,6 +91,22 @@ class SealRequest:
         default=None,
         kw_only=False,
     )
+
+
+@request
+class DrillRequest:
+    spread: bool = given(shared.SPREAD, default=False)
+    scratch: str | os.PathLike[str] | None = given(
+        DIRECTORY,
+        "where the cluster is rebuilt, and left (default: a directory in TMPDIR, which is removed)",
+        default=None,
+    )
+    evidence: str | os.PathLike[str] | None = given(
+        PATH, "also write what was tried and found to this file, as JSON", default=None
+    )
+    max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
+    key_pairs: Mapping[str, str | os.PathLike[str]] | None = given(shared.KEY_PAIR, default=None)
+    done: Done = given(shared.DONE, default=ignore)
 
 
 @request

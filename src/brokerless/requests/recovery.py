@@ -72,11 +72,7 @@ class CarveRequest:
 class RebuildRequest:
     paths: Paths = given(shared.PATHS, kw_only=False)
     to: str | os.PathLike[str] = given(PATH, "where the nodes' directories are written", "DIR", kw_only=False)
-    spread: bool = given(
-        FLAG,
-        "of a snapshot: make the directories of each node that had replicas; without it, one node has all partitions",
-        default=False,
-    )
+    spread: bool = given(shared.SPREAD, default=False)
     in_bucket: bool = given(
         FLAG,
         "of a snapshot: leave topics that are not compacted in the bucket, from which brokers with tiered storage "

@@ -52,6 +52,10 @@ SEGMENTS_OR_PARQUET = Option(
     one_of("segments", "parquet"),
     "what to write: logs that a broker can serve (segments, the default), or Parquet files",
 )
+SPREAD = Option(
+    types.FLAG,
+    "of a snapshot: make the directories of each node that had replicas; without it, one node has all partitions",
+)
 DRY_RUN = Option(types.FLAG, "only report what would be done; write nothing")
 MAX_BATCH_BYTES = Option(
     types.SIZE,

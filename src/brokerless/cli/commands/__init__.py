@@ -24,6 +24,7 @@ COMMANDS = {
     "backup": "store a cluster's disks as a snapshot in a bucket, one copy of each batch; incremental",
     "snapshots": "list the snapshots of a backup: when, how large, what is missing; their offsets",
     "check": "check that a backup has all that its snapshots name, and that it is what was stored",
+    "drill": "rebuild a snapshot of a backup into scratch, try what a restore needs, and write the evidence",
     "forget": "remove snapshots of a backup by rules of what stays",
     "prune": "remove the objects of a backup that no snapshot names",
     "keys": "list and change the key pairs that read an encrypted backup",
@@ -41,7 +42,7 @@ COMMANDS = {
 GROUPS = {
     "read": ("ls", "cat", "sql", "batches", "explain", "schema", "internals"),
     "check": ("verify", "audit", "restart", "diff", "size", "report", "cluster"),
-    "back up": ("backup", "snapshots", "check", "forget", "prune", "keys"),
+    "back up": ("backup", "snapshots", "check", "drill", "forget", "prune", "keys"),
     "serve": ("serve",),
     "repair": ("salvage", "carve", "merge", "trim", "rebuild", "restore"),
     "write": ("export", "pipeline", "load", "convert", "compact"),

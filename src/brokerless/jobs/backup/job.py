@@ -223,7 +223,7 @@ def _snapshot(
     )
     return Snapshot(
         VERSION, run_id, plan.options.name, None if plan.parent is None else plan.parent.id,
-        tool=_tool(), created=created, ended=max(created, clock.now()),
+        tool=tool_name(), created=created, ended=max(created, clock.now()),
         cluster_id=plan.cluster_id, metadata=look.metadata_end, disks=tuple(disks),
         partitions=tuple(each.partition for each in results if each.partition is not None),
         missing=(*plan.missing, *(each.missing for each in results if each.missing is not None)),
@@ -232,7 +232,7 @@ def _snapshot(
     )  # fmt: skip
 
 
-def _tool() -> str:
+def tool_name() -> str:
     """Return what wrote a snapshot; without a version where this is no installed package, as in one file."""
     with suppress(PackageNotFoundError):
         return f"brokerless {version('brokerless')}"

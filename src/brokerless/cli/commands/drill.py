@@ -1,0 +1,55 @@
+"""``brokerless drill``: tries whether a cluster can be rebuilt of a snapshot."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from brokerless.cli.commands.snapshots import add_paths
+from brokerless.cli.output import FINDINGS, Output
+from brokerless.cli.progress import progress
+from brokerless.cli.requests import add_request, request_of
+from brokerless.requests.backups import DrillRequest
+
+DESCRIPTION = """\
+Tries whether a snapshot of a backup can be restored: rebuilds it into scratch, and then checks what was written.
+
+Every batch is verified, as by verify, and the next start of each node is predicted, as by restart: it must change
+nothing. Each partition must start and end where the snapshot says, with as many records, and no position of a group may
+be past the end of a partition. What retention deletes soon after a start, as records are old, is said and is no fault.
+
+URL is the place that backup wrote to, for the latest snapshot, or URL@SNAPSHOT. Scratch needs room for all of its logs,
+with --spread for each replica. What a drill does not try, such as a start of a real broker, is listed as well. With
+--evidence, a file has all of it: which snapshot, when, how long, what was checked and found.
+
+The exit code is 0 if all is as it should be, 1 if anything is not, and 2 if the snapshot cannot be read.
+"""
+EXAMPLES = """\
+  brokerless drill s3://backup/kafka
+  brokerless drill s3://backup/kafka@nightly --spread --scratch /srv/drill
+  brokerless drill s3://backup/kafka --key-pair ops=ops.pem --evidence drill.json
+"""
+
+__all__ = ["DESCRIPTION", "EXAMPLES", "add_options", "add_paths", "run"]
+
+
+def add_options(parser: ArgumentParser) -> None:
+    add_request(parser, DrillRequest)
+
+
+def run(options: Namespace) -> int:
+    from brokerless.jobs.drill.evidence import refuse_evidence, write_evidence
+    from brokerless.jobs.drill.job import DrillOptions, drill
+    from brokerless.views.jobs.drill import drill_lines
+
+    request = request_of(DrillRequest, options)
+    refuse_evidence(request.evidence)
+    output = Output()
+    for log in output.open(options, options.key_pairs):
+        size = 2 * sum(each.size for each in log.directory.partitions)
+        with progress("rebuilding and verifying", None if request.spread else size) as done:
+            result = drill(log.directory, DrillOptions.of(request), done)
+        write_evidence(result, request.evidence)
+        if not result.is_clean:
+            output.exit_code = FINDINGS
+        output.result([result.as_dict()], drill_lines(result), as_json=options.json)
+    return output.end()

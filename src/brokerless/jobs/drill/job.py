@@ -1,0 +1,176 @@
+"""Rebuilds a snapshot of a backup into scratch, and tries what can be tried without a broker.
+
+What a restore would write is verified as any log, its start is predicted as that of any broker's directories, and its
+offsets and groups are compared with what the snapshot says: nothing is judged here that is not judged elsewhere.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from brokerless import clock
+from brokerless.clusters.start.start import describe_harms, foresee_start, start_findings
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.findings import Finding, Kind
+from brokerless.jobs.backup.job import tool_name
+from brokerless.jobs.drill.offsets import compare_offsets
+from brokerless.jobs.drill.positions import check_positions
+from brokerless.jobs.drill.results import CheckName, DrillCheck, DrillResult
+from brokerless.jobs.rebuild.from_snapshot.disks import is_snapshot
+from brokerless.jobs.rebuild.job import rebuild
+from brokerless.jobs.rebuild.plan import Rebuild, RebuildOptions
+from brokerless.jobs.verify.job import verify
+from brokerless.log.directory import LogDirectory, PartitionPath, resolve
+from brokerless.log.storage.location import Location
+from brokerless.log.storage.own_files import make_directory
+from brokerless.log.storage.write_errors import unwritable
+from brokerless.log.tiered.detection import snapshot_path
+from brokerless.progress import Done, ignore
+from brokerless.requests.backups import DrillRequest
+from brokerless.tables.read_options import bound
+
+_NOT_KNOWN = (Kind.PERMISSION_DENIED, Kind.REMOTE_KEY_MISSING)
+"""Without a key or a right, a drill shows nothing of the backup."""
+NO_BROKER = "a start of a real broker"
+NO_HASHES = "the hashes of the stored objects (check --read all)"
+NO_METADATA_LOG = "the log of the metadata, of which its state is rebuilt, and not its records"
+NO_REPLICAS = "which node gets which replica (--spread)"
+
+
+@dataclass(frozen=True, slots=True)
+class DrillOptions:
+    """``spread``: whether the directories of all nodes are rebuilt, and not those of one with all partitions.
+    ``scratch``: where they are, and stay; None for a temporary directory."""
+
+    spread: bool = False
+    scratch: str | None = None
+    max_batch_bytes: int | None = None
+
+    @classmethod
+    def of(cls, request: DrillRequest) -> DrillOptions:
+        """Return what was requested."""
+        scratch = None if request.scratch is None else str(request.scratch)
+        return cls(request.spread, scratch, request.max_batch_bytes)
+
+
+def drill(
+    snapshot: LogDirectory, options: DrillOptions, done: Done = ignore, *, processes: int | None = None
+) -> DrillResult:
+    """``snapshot``: the log directory that it is. ``done`` is called with the bytes that were written, and then read.
+
+    Raises :class:`UsageError` for what is no snapshot, and what cannot be rebuilt as requested, UnreadableError for
+    segments whose key is missing, and UnwritableError."""
+    if not is_snapshot(snapshot):
+        raise UsageError(f"{snapshot.path}: this is no backup; give the place that backup wrote to, or URL@SNAPSHOT")
+    state = snapshot.location.file_system()[0].bucket.snapshot_state()
+    began = clock.now()
+    with _scratch(options.scratch) as path:
+        checks = tuple(_checks(snapshot, path, options, done=done, processes=processes))
+    not_tried = (NO_BROKER, NO_HASHES, NO_METADATA_LOG, *(() if options.spread else (NO_REPLICAS,)))
+    return DrillResult(
+        snapshot_path(snapshot.location) or snapshot.path, state.snapshot, tool_name(), began, ended=clock.now(),
+        scratch=options.scratch, checks=checks, not_tried=not_tried,
+    )  # fmt: skip
+
+
+@contextmanager
+def _scratch(path: str | None) -> Generator[str]:
+    if path is not None:
+        with unwritable(path):
+            make_directory(Path(path))
+        yield path
+        return
+    with unwritable(tempfile.gettempdir()):
+        scratch = tempfile.TemporaryDirectory(prefix="brokerless-drill-", ignore_cleanup_errors=True)
+    with scratch as directory:
+        yield directory
+
+
+def _checks(
+    snapshot: LogDirectory, scratch: str, options: DrillOptions, *, done: Done, processes: int | None
+) -> Iterator[DrillCheck]:
+    """Yield each check; none but the first where nothing can be rebuilt."""
+    state = snapshot.location.file_system()[0].bucket.snapshot_state()
+    rebuilt, check = _rebuild(snapshot, scratch, options, done)
+    yield check
+    if rebuilt is None:
+        return
+    directories = [resolve(Location(each.path)) for each in rebuilt.directories]
+    replicas: dict[tuple[str, int], list[PartitionPath]] = defaultdict(list)
+    for each in (partition for one in directories for partition in one.partitions):
+        replicas[each.topic or "", each.partition or 0].append(each)
+    limit = bound(options.max_batch_bytes)
+    partitions = [each for own in replicas.values() for each in own]
+    yield _verify(partitions, limit, done, processes)
+    yield _start(rebuilt, directories, limit)
+    place = snapshot_path(snapshot.location) or snapshot.path
+    yield _timed("offsets", lambda: compare_offsets(state.snapshot.partitions, replicas, place, limit))
+    firsts = {each: own[0] for each, own in replicas.items()}
+    yield _timed("positions", lambda: check_positions(rebuilt.cluster, firsts, limit))
+
+
+def _rebuild(
+    snapshot: LogDirectory, scratch: str, options: DrillOptions, done: Done
+) -> tuple[Rebuild | None, DrillCheck]:
+    began = clock.now()
+    own = RebuildOptions(spread=options.spread, max_batch_bytes=options.max_batch_bytes)
+    try:
+        rebuilt = rebuild([snapshot], scratch, own, apply=True, done=done)
+    except UnreadableError as error:
+        if error.kind in _NOT_KNOWN:
+            raise
+        counts = {"directories": 0, "partitions": 0}
+        found = error.finding(snapshot_path(snapshot.location) or snapshot.path)
+        return None, DrillCheck("rebuild", counts, (found,), is_clean=False, duration=clock.now() - began)
+    # Positions are a check of their own; and what retention deletes after a start is no fault of the backup.
+    found = [each for each in rebuilt.findings if each.kind != Kind.POSITION_PAST_END]
+    found = [replace(each, severity="info") if each.kind == Kind.RETENTION_DELETES else each for each in found]
+    past_end = {str(each) for each in rebuilt.positions}
+    lost = tuple(each for each in rebuilt.lost if each not in past_end)
+    if (not_known := next((each for each in found if each.kind in _NOT_KNOWN), None)) is not None:
+        raise UnreadableError(not_known.file, not_known.message, Kind(not_known.kind))
+    counts = {"directories": len(rebuilt.directories), "partitions": len(rebuilt.held)}
+    is_clean = not lost and all(each.severity == "info" for each in found)
+    check = DrillCheck("rebuild", counts, tuple(found), is_clean, duration=clock.now() - began, lost=lost)
+    return rebuilt, check
+
+
+def _verify(partitions: Sequence[PartitionPath], limit: int, done: Done, processes: int | None) -> DrillCheck:
+    """Verify what was rebuilt, as :mod:`brokerless.jobs.verify` does; errors are what it fails for."""
+    began = clock.now()
+    with closing(verify(partitions, limit, done=done, processes=processes)) as results:
+        found = [each.finding(each.path) if isinstance(each, UnreadableError) else each for each in results]
+    counts = {"logs": len(partitions), "bytes": sum(each.size for each in partitions)}
+    is_clean = not any(each.severity == "error" for each in found)
+    return DrillCheck("verify", counts, tuple(found), is_clean, duration=clock.now() - began)
+
+
+def _start(rebuilt: Rebuild, directories: Sequence[LogDirectory], limit: int) -> DrillCheck:
+    """Predict the start of each node with its directories."""
+    began = clock.now()
+    found: list[Finding] = []
+    harms: list[str] = []
+    nodes = {each.path: each.node_id for each in rebuilt.directories}
+    for node in sorted(set(nodes.values())):
+        outcomes = foresee_start([each for each in directories if nodes[each.path] == node], limit)
+        for path, outcome in outcomes.items():
+            found += start_findings(outcome)
+            text = outcome.first_refusal or describe_harms(outcome)
+            harms += [f"node {node}, {Path(path).name}: {text}"] if text else []
+    found = [each for each in dict.fromkeys(found) if each.kind != Kind.POSITION_PAST_END]
+    counts = {"nodes": len(set(nodes.values())), "directories": len(directories)}
+    is_clean = not harms and not any(each.severity == "error" for each in found)
+    return DrillCheck("start", counts, tuple(found), is_clean, duration=clock.now() - began, lost=tuple(harms))
+
+
+def _timed(name: CheckName, check: Callable[[], tuple[dict[str, int], list[Finding]]]) -> DrillCheck:
+    """Return a check that fails for any warning or error."""
+    began = clock.now()
+    counts, found = check()
+    is_clean = all(each.severity == "info" for each in found)
+    return DrillCheck(name, counts, tuple(found), is_clean, duration=clock.now() - began)

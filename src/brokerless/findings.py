@@ -487,8 +487,7 @@ class Finding:
     @property
     def is_unread(self) -> bool:
         """Whether whole files or objects that were expected are not read, and so not verified."""
-        described = describe_kinds().get(self.kind)
-        return self.leaves_out and described is not None and described.is_unread
+        return self.leaves_out and (described := describe_kinds().get(self.kind)) is not None and described.is_unread
 
     def with_severities(self, severities: Severities) -> Finding:
         """Return the finding with other severities than those of its kind.

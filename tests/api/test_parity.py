@@ -96,7 +96,7 @@ ONLY_OPTIONS: dict[str, dict[str, str]] = {
         "table": "tables=",
     },
     "size": {"price_per_gb": SHOWN},
-    "verify": {"metrics": SHOWN},
+    **{name: {"metrics": SHOWN} for name in ("verify", "check")},
     "diff": {
         **dict.fromkeys(("more_left", "more_right"), "left= and right= take several"),
         **dict.fromkeys(("replicas", "budget", "state"), "brokerless.diff_replicas"),
@@ -124,7 +124,7 @@ ONLY_OPTIONS: dict[str, dict[str, str]] = {
     "erase": {"key": "keys=", "keys_format": FILES, "apply": "brokerless.Backup.erase, for a backup"},
     "forget": {"dry_run": "the default; apply= is the opposite"},
     "prune": {"dry_run": "the default; apply= is the opposite"},
-    "snapshots": {**dict.fromkeys(("offsets", "lost"), SHOWN), "seal": "brokerless.Backup.seal"},
+    "snapshots": {**dict.fromkeys(("offsets", "lost", "metrics"), SHOWN), "seal": "brokerless.Backup.seal"},
     "prove": {"keys_format": FILES, "html": SHOWN, "manifest": "path="},
 }
 """Options that a method has not, or by another name, and why."""

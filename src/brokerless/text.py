@@ -41,12 +41,12 @@ _OTHER_NAMES = {
 }
 """Parameters that are not called as the option, by the option's name."""
 _COMMANDS = (
-    "audit|backup|batches|carve|cat|check|cluster|compact|convert|diff|erase|explain|export|forget|internals|keys|load|ls|"
+    "audit|backup|batches|carve|cat|check|cluster|compact|convert|diff|drill|erase|explain|export|forget|internals|keys|load|ls|"
     "merge|pipeline|prove|prune|rebuild|report|restart|restore|salvage|schema|serve|size|snapshots|sql|trim|verify"
 )
 _AFTER_OPTIONS = (
-    "and|are|does|ends|exclude|for|go|has|is|lists|need|names|needs|of|only|or|puts|raises|reads|removes|restores|"
-    "says|sets|shows|takes|to|with|writes"
+    "and|are|does|ends|exclude|for|go|has|is|keeps|lists|need|names|needs|of|only|or|out|puts|raises|reads|removes|restores|"
+    "says|sets|shows|takes|to|where|with|writes"
 )
 """What follows an option in a sentence of which it is a part; all else is its value."""
 _OPTION = re.compile(

@@ -252,7 +252,7 @@ def test_kafkas_own_topics_are_copied_while_a_broker_compacts_them(
     source = write_log(tmp_path / "disk" / "__consumer_offsets-0")
     (tmp_path / "disk" / "cleaner-offset-checkpoint").write_text("0\n1\n__consumer_offsets 0 10\n")
     copied = list[str]()
-    copy = partition_copy._copy
+    copy = partition_copy.copy_file
 
     def copy_and_clean(entry: DirectoryEntry, *how: Any) -> None:
         if len(copied) == number:
@@ -260,7 +260,7 @@ def test_kafkas_own_topics_are_copied_while_a_broker_compacts_them(
         copied.append(entry.name)
         copy(entry, *how)
 
-    monkeypatch.setattr(partition_copy, "_copy", copy_and_clean)
+    monkeypatch.setattr(partition_copy, "copy_file", copy_and_clean)
     (result,) = brokerless.open(tmp_path / "disk").convert(tmp_path / "to")
     assert (result.task.is_copied, result.damages) == (True, ())
     assert left(tmp_path / "to" / source.name) == left(source)
@@ -270,7 +270,7 @@ def test_files_that_change_all_the_time_are_not_copied(tmp_path: Path, monkeypat
     monkeypatch.setattr(partition_copy, "PAUSE_S", 0)
     source = write_log(tmp_path / "disk" / "__consumer_offsets-0")
     first = source / f"{0:020}.log"
-    monkeypatch.setattr(partition_copy, "_copy", lambda *_: os.truncate(first, first.stat().st_size + 1))
+    monkeypatch.setattr(partition_copy, "copy_file", lambda *_: os.truncate(first, first.stat().st_size + 1))
     with pytest.raises(UnreadableError, match="replaced each time"):
         brokerless.open(tmp_path / "disk").convert(tmp_path / "to")
     assert not list((tmp_path / "to").glob("__consumer*"))
@@ -278,13 +278,13 @@ def test_files_that_change_all_the_time_are_not_copied(tmp_path: Path, monkeypat
 
 def test_the_last_segment_of_a_copied_topic_may_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = write_log(tmp_path / "disk" / "__consumer_offsets-0")
-    before, copy = left(source), partition_copy._copy
+    before, copy = left(source), partition_copy.copy_file
 
     def copy_and_append(entry: DirectoryEntry, *how: Any) -> None:
         copy(entry, *how)
         write_segment(source, 40, range(40, len(left(source)) + 1))
 
-    monkeypatch.setattr(partition_copy, "_copy", copy_and_append)
+    monkeypatch.setattr(partition_copy, "copy_file", copy_and_append)
     brokerless.open(tmp_path / "disk").convert(tmp_path / "to")
     found = left(tmp_path / "to" / source.name)
     assert found[: len(before)] == before

@@ -68,6 +68,9 @@ def options_of(request: RebuildRequest) -> RebuildOptions:
 def _stored_options(request: RebuildRequest, bucket: BucketOptions | None) -> BucketOptions:
     if bucket is not None:
         raise UsageError("--in-bucket has the topics of a snapshot; --from-bucket is for the bucket of brokers")
+    if request.copy_to is not None and request.read_only_credentials:
+        text = "of a copy, brokers delete what retention ends; of the backup itself, they must not be able to"
+        raise UsageError(f"give one of --copy-to and --read-only-credentials: {text}")
     copy_to = None if request.copy_to is None else Location.of(request.copy_to, request.storage_options)
     return BucketOptions(Location(""), is_snapshot=True, copy_to=copy_to, can_delete=not request.read_only_credentials)
 

@@ -109,6 +109,7 @@ def test_the_backup_itself_is_refused_unless_brokers_cannot_delete(stored: str, 
         ("stored", {"copy_to": "copy"}, "are for in_bucket="),
         ("stored", {"read_only_credentials": True}, "are for in_bucket="),
         ("stored", {"in_bucket": True, "from_bucket": "bucket"}, "from_bucket= is for the bucket of brokers"),
+        ("stored", {"in_bucket": True, "copy_to": "copy", "read_only_credentials": True}, "give one of copy_to="),
         ("disk", {"in_bucket": True, "copy_to": "copy"}, "in_bucket= is for a snapshot"),
     ],
 )

@@ -291,9 +291,50 @@ def test_two_at_the_same_time_are_named(place: Path, tmp_path: Path, monkeypatch
     monkeypatch.setattr(job, "_commit", later)
     assert [each.kind for each in erase(place).findings] == ["erased-twice"]
     assert [each.kind for each in brokerless.Backup(place).check().findings] == ["erased-twice"]
-    erase(place, keys=["u-0001"], manifest=tmp_path / "other.json")
-    erase(place)
+    erase(place, keys=["u-0001"], manifest=tmp_path / "again.json")
     assert rows_of(f"{place}@second") == without(rows_of(DEMO), (*KEYS, "u-0001"))
+    assert not brokerless.Backup(place).check("all").findings
+    brokerless.Backup(place).prune(grace=0, apply=True)
+    assert not brokerless.Backup(place).check("all").findings
+    for name, keys in (("erased", KEYS), ("other", ["u-0001"]), ("again", ["u-0001"])):
+        assert brokerless.prove(tmp_path / f"{name}.json", keys=keys, only=TOPICS).holds
+
+
+def test_what_two_erased_at_the_same_time_is_no_finding(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = job._commit
+
+    def later(*arguments: Any) -> BackupErasure:
+        monkeypatch.setattr(job, "_commit", commit)
+        erase(place, tmp_path / "other.json")
+        return commit(*arguments)
+
+    monkeypatch.setattr(job, "_commit", later)
+    assert not erase(place).findings
+    assert not brokerless.Backup(place).check("all").findings
+
+
+def test_what_nothing_reads_any_more_is_no_finding(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The segment that one of them left is of forgotten snapshots alone, and its objects are gone at last."""
+    commit = job._commit
+
+    def later(*arguments: Any) -> BackupErasure:
+        monkeypatch.setattr(job, "_commit", commit)
+        erase(place, tmp_path / "other.json", keys=["u-0001"], topics=["users"])
+        return commit(*arguments)
+
+    monkeypatch.setattr(job, "_commit", later)
+    assert [each.kind for each in erase(place).findings] == ["erased-twice"]
+    brokerless.backup(earlier(tmp_path / "small", 1), place, name="third", topics=["orders"])
+    for name in ("first", "second"):
+        brokerless.Backup(f"{place}@{name}").forget(apply=True)
+    assert not brokerless.Backup(place).check("all").findings
+    assert "erased-twice" in {each.kind for each in brokerless.prove(tmp_path / "erased.json").findings}
+    brokerless.Backup(place).prune(grace=0, apply=True)
+    assert "erased-twice" not in {each.kind for each in brokerless.prove(tmp_path / "erased.json").findings}
 
 
 def test_a_name_that_is_there_is_not_replaced(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -51,6 +51,8 @@ from brokerless.log.tiered.segments import RemoteSegment
 from brokerless.progress import Done, Report, Say, ignore
 from brokerless.text import count_of
 from brokerless.values import WrongJsonError
+
+_Listed = Mapping[tuple[str, int, str], Mapping[ObjectKind, DirectoryEntry]]
 
 
 @dataclass(slots=True)
@@ -137,10 +139,11 @@ def prove_backup(
     check_signature(manifest, proving.public_key, proof, add)
     if proving.selection is not None:
         check_selection(manifest, proving.selection)
-    _check_lists(place, claim, add)
+    listed = _listed(place)
+    _check_lists(place, claim, {segment_id for _, _, segment_id in listed}, add)
     search = PatternSearch(() if proving.selection is None else proving.selection.keys or ())
     proof.searched, proof.unsearched = len(search.patterns), search.left_out
-    tasks = list(_tasks(place, claim, proving, search if search.patterns else None, report=add))
+    tasks = list(_tasks(place, claim, proving, search if search.patterns else None, listed=listed, report=add))
     proof.objects = len(tasks)
     with closing(run(search_task, tasks, done=done, name="brokerless prove", processes=processes)) as results:
         for findings in in_order(results):
@@ -166,15 +169,16 @@ def _place(proving: Proving, claim: BackupClaim) -> BackupPlace:
     return place
 
 
-def _check_lists(place: BackupPlace, claim: BackupClaim, report: Report) -> None:
-    """Snapshots read what was written, or something else that came later, and nothing that was replaced."""
+def _check_lists(place: BackupPlace, claim: BackupClaim, there: Collection[str], report: Report) -> None:
+    """Snapshots read what was written, or something else that came later, and nothing that was replaced. ``there``: the
+    IDs of segments that have objects."""
     read: dict[str, str] = {}
     for loaded in load_with_segments(place, place.names()):
         if isinstance(loaded, UnreadableError):
             report(loaded.finding(loaded.path))
         else:
             read |= {each.segment_id: each.sha256 for each in loaded[1]}
-    for finding in place.replacements().findings():
+    for finding in place.replacements().findings(there):
         report(finding)
     if old := [each for each in claim.segments if each.old_segment_id in read]:
         text = f"there is no list that replaces {count_of(len(old), 'segment')}, which snapshots read"
@@ -187,7 +191,13 @@ def _check_lists(place: BackupPlace, claim: BackupClaim, report: Report) -> None
 
 
 def _tasks(
-    place: BackupPlace, claim: BackupClaim, proving: Proving, search: PatternSearch | None, *, report: Report
+    place: BackupPlace,
+    claim: BackupClaim,
+    proving: Proving,
+    search: PatternSearch | None,
+    *,
+    listed: _Listed,
+    report: Report,
 ) -> Iterable[_SearchTask]:
     """A task for each segment that is in the bucket; those that were replaced are reported."""
     config = place.config()
@@ -196,7 +206,7 @@ def _tasks(
     claims = {each.segment_id: each for each in claim.segments}
     old = {each.old_segment_id for each in claim.segments}
     left: list[DirectoryEntry] = []
-    for (directory, start, segment_id), objects in sorted(_listed(place).items()):
+    for (directory, start, segment_id), objects in sorted(listed.items()):
         named = parse_partition(*directory.rsplit("/", 2)[-2:])
         if segment_id in old:
             left += objects.values()
@@ -212,7 +222,7 @@ def _tasks(
         report(_not_pruned(place, claim, left))
 
 
-def _listed(place: BackupPlace) -> Mapping[tuple[str, int, str], Mapping[ObjectKind, DirectoryEntry]]:
+def _listed(place: BackupPlace) -> _Listed:
     """The objects of all segments, by the directory, start offset and ID; also what a run was writing."""
     found: dict[tuple[str, int, str], dict[ObjectKind, DirectoryEntry]] = defaultdict(dict)
     for entry, name in segment_objects(place.location):

@@ -114,12 +114,13 @@ def check_backup(
             known.append(loaded)
         elif (finding := loaded.finding(loaded.path)) not in findings:
             findings.append(finding)
-    findings += [] if findings else place.replacements().findings()
+    segments = {(each.place, each.start_offset, each.segment_id): each for _, listed in known for each in listed}
+    read_ids = {segment_id for _, _, segment_id in segments}
+    findings += [] if findings else place.replacements().findings(read_ids)
     if trusted:
         findings += unsigned_findings(place, unsigned_snapshots(place, [each for each, _ in known], trusted))
     findings += [] if seal is None else check_seal(place, seal, trusted)
     is_all = chosen is None and not any(each.kind == Kind.SNAPSHOT_UNREADABLE for each in findings)
-    segments = {(each.place, each.start_offset, each.segment_id): each for _, listed in known for each in listed}
     by_place: dict[Place, list[SnapshotSegment]] = defaultdict(list)
     for each in segments.values():
         by_place[each.topic, each.topic_id, each.partition].append(each)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -94,28 +94,33 @@ class Replacements:
     """All segments of a backup that were replaced. ``lists``: the oldest first."""
 
     lists: Sequence[ReplacedList] = ()
-    _new: dict[_Known, SnapshotSegment] = field(init=False, default_factory=dict[_Known, SnapshotSegment])
+    _rows: dict[_Known, ReplacedSegment] = field(init=False, default_factory=dict[_Known, ReplacedSegment])
 
     def __post_init__(self) -> None:
-        for each in self.lists:
-            for one in each.segments:
-                self._new.setdefault(_known_as(one.new, one.old.old_segment_id, one.old.old_sha256), one.new)
+        for each in (one for known in self.lists for one in known.segments):
+            self._rows.setdefault(_replaced_by(each), each)
 
     def current(self, segment: SnapshotSegment) -> SnapshotSegment:
         """Return the segment that is read in place of another one, which may be itself."""
         found = segment
-        for _ in range(len(self._new)):
-            new = self._new.get(_known_as(found, found.segment_id, found.sha256))
-            if new is None:
-                break
-            found = new
+        for each in self._after(_known_as(segment, segment.segment_id, segment.sha256)):
+            found = each.new
         return found if found is segment else structs.replace(found, producers=segment.producers)
+
+    def _after(self, known: _Known) -> Iterator[ReplacedSegment]:
+        """Yield what is read in place of a segment, one after the other."""
+        for _ in range(len(self._rows)):
+            row = self._rows.get(known)
+            if row is None:
+                return
+            yield row
+            known = _known_as(row.new, row.new.segment_id, row.new.sha256)
 
     def applied(
         self, snapshot: Snapshot, segments: Sequence[SnapshotSegment]
     ) -> tuple[Snapshot, list[SnapshotSegment]]:
         """Return a snapshot as it is read: its segments, and the records and bytes of its partitions by these."""
-        if not self._new:
+        if not self._rows:
             return snapshot, list(segments)
         found = [self.current(each) for each in segments]
         less: dict[TopicPartition, list[int]] = defaultdict(lambda: [0, 0])
@@ -146,18 +151,35 @@ class Replacements:
             for place, own in found.items()
         }
 
-    def findings(self) -> list[Finding]:
+    def findings(self, read: Collection[str] | None = None) -> list[Finding]:
         """Return what is wrong with the lists: two erasures replaced a segment at the same time. The earlier list is
-        read, and what the other one erased may be there."""
+        read, and what the other one erased is there until it is erased in what is read. ``read``: the IDs of segments
+        that can be read at all; None for any."""
         text = "another erasure replaced the same segments meanwhile, and is read; what this one erased may be there"
         return [
             Kind.ERASED_TWICE.at(each.location.path, text)
             for each in self.lists
-            if any(
-                self._new[_known_as(one.new, one.old.old_segment_id, one.old.old_sha256)] is not one.new
-                for one in each.segments
-            )
+            if any(self._lacks(one, read) for one in each.segments)
         ]
+
+    def _lacks(self, row: ReplacedSegment, read: Collection[str] | None) -> bool:
+        """Return whether what is read in place of a segment has records that a list says were erased of it."""
+        known = _replaced_by(row)
+        if self._rows[known] is row:
+            return False
+        after = list(self._after(known))
+        if read is not None and after[-1].new.segment_id not in read:
+            return False
+        return not set(_erased_of(row)) <= {pair for each in after for pair in _erased_of(each)}
+
+
+def _replaced_by(row: ReplacedSegment) -> _Known:
+    return _known_as(row.new, row.old.old_segment_id, row.old.old_sha256)
+
+
+def _erased_of(row: ReplacedSegment) -> Iterator[tuple[int, int | None]]:
+    """The offset and leader epoch of each record that was erased of a segment."""
+    return zip(row.old.erased_offsets, row.old.erased_epochs, strict=True)
 
 
 def _known_as(segment: SnapshotSegment, segment_id: str, sha256: str) -> _Known:

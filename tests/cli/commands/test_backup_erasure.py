@@ -120,3 +120,19 @@ def test_an_encrypted_backup_takes_a_private_key(run: Run, tmp_path: Path) -> No
 def test_help_speaks_of_backups() -> None:
     for each in SHARED:
         assert "backup" in each.DESCRIPTION
+
+
+def test_what_a_wrong_key_cannot_read_is_not_said_to_be_erased(run: Run, tmp_path: Path) -> None:
+    _, public = key_files(tmp_path, "ops", "safe")
+    wrong, _ = key_files(tmp_path, "other")
+    place = tmp_path / "encrypted"
+    brokerless.backup(DEMO, place, public_keys=public)
+    key = "--key-pair", f"ops={wrong['other']}"
+    for more in ((), ("--apply", "--manifest", tmp_path / "erased.json")):
+        result = run("erase", place, *KEYS, *key, *more)
+        assert result.exit_code == 1
+        assert "key pair ops does not fit" in result.err
+        assert b"whether there are selected records is not known" in result.out
+        assert b"written again" not in result.out
+        assert b"write these again" not in result.out
+    assert not (place / ".brokerless" / "replaced").exists()

@@ -37,14 +37,25 @@ def erasure_lines(result: BackupErasure, manifest: str | None, sign_key: object)
     ]  # fmt: skip
     yield from table(_PARTITIONS, cells, right=_PARTITIONS[1:])
     yield ""
-    records = count_of(result.selected, "selected record")
+    yield _sum_of(result)
     if not result.is_applied:
-        segments = count_of(sum(each.touched for each in result.partitions), "segment")
-        yield f"{records} in {segments}; --apply writes these again without them, for all snapshots"
         return
-    yield f"{records}: {count_of(len(result.replaced), 'segment')} written again, which all snapshots read from now on"
     if result.pruned_from is not None:
         (time,) = format_times([result.pruned_from])
         yield f"the bucket has these records until prune removes the old objects, which it may from {time} on"
     if manifest is not None:
         yield f"manifest: {manifest}" + (f", signed in {manifest}.sig" if sign_key is not None else ", not signed")
+
+
+def _sum_of(result: BackupErasure) -> str:
+    records = count_of(result.selected, "selected record")
+    if result.findings and not result.selected:
+        nothing = "nothing was written; " if result.is_applied else ""
+        return f"{nothing}whether there are selected records is not known, as not all segments could be read"
+    if not result.is_applied:
+        segments = count_of(sum(each.touched for each in result.partitions), "segment")
+        return f"{records} in {segments}; --apply writes these again without them, for all snapshots"
+    if not result.replaced:
+        return f"{records}: no segment was written again"
+    written = count_of(len(result.replaced), "segment")
+    return f"{records}: {written} written again, which all snapshots read from now on"

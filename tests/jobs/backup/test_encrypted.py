@@ -12,7 +12,7 @@ from tests.jobs.backup.disks import COLUMNS, DEMO, REPLICAS, batches_of, earlier
 from tests.jobs.backup.rsa_keys import Files, key_files
 
 import brokerless
-from brokerless.errors import UsageError
+from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.jobs.backup import partition
 
@@ -72,8 +72,41 @@ def test_without_a_key_there_is_nothing_to_read(place: Path, keys: tuple[Files, 
     for opened in (brokerless.open(place), brokerless.open(place, key_pairs=only(private, "new"))):
         assert not any(rows for rows in rows_of_intact(opened).values())
     assert damage_of(str(place)) == {"remote-key-missing"}
-    wrong = {"ops": private["new"]}
-    assert damage_of(str(place), wrong) == {"remote-key-missing"}
+
+
+@pytest.mark.parametrize("name", ["ops", "safe"])
+def test_a_key_that_does_not_fit_is_refused_when_the_snapshot_is_opened(
+    name: str, place: Path, keys: tuple[Files, Files]
+) -> None:
+    private, public = keys
+    backup(DEMO, place, public, topics=["users"])
+    with pytest.raises(UnreadableError, match=f"key pair {name} does not fit") as refused:
+        brokerless.open(place, key_pairs={name: private["new"]})
+    assert refused.value.kind == "remote-key-missing"
+
+
+def test_a_key_that_fits_some_runs_reads_these(place: Path, keys: tuple[Files, Files]) -> None:
+    """As where the name was used again for another key."""
+    private, public = keys
+    backup(DEMO, place, public, topics=["users"])
+    later = {"ops": public["new"], "safe": public["safe"]}
+    brokerless.backup(DEMO, place, public_keys=later, topics=["users", "payments"])
+    for key, topic in (("ops", "users"), ("new", "payments")):
+        own = {"ops": private[key]}
+        assert damage_of(str(place), own) == {"remote-key-missing"}
+        assert rows_of(brokerless.open(place, key_pairs=own), [topic]) == rows_of(DEMO, [topic])
+
+
+@pytest.mark.parametrize("job", ["merge", "salvage"])
+def test_nothing_is_recovered_of_what_no_key_reads(
+    job: str, place: Path, tmp_path: Path, keys: tuple[Files, Files]
+) -> None:
+    """An empty log would pass for what was there."""
+    backup(DEMO, place, keys[1], topics=["users"])
+    without_key = brokerless.open(place)
+    with pytest.raises(UnreadableError, match="encrypted with key pair ops, which was not given"):
+        brokerless.merge(without_key, tmp_path / "to") if job == "merge" else without_key.salvage(tmp_path / "to")
+    assert not list((tmp_path / "to").glob("users-*"))
 
 
 def rows_of_intact(log: Any) -> dict[str, Any]:
@@ -208,7 +241,10 @@ def test_keys_that_are_none_are_a_finding(edit: dict[str, Any], place: Path, key
     backup(DEMO, place, public, topics=["users"])
     (file,) = (place / ".brokerless" / "keys").iterdir()
     file.write_text(json.dumps({**json.loads(file.read_bytes()), **edit}))
-    found = damage_of(str(place), only(private, "safe"))
+    try:
+        found = damage_of(str(place), only(private, "safe"))
+    except UnreadableError as error:
+        found = {error.kind}
     assert found <= {"remote-key-missing", "unreadable-file"}
     assert found
     assert rows_of(brokerless.open(place, key_pairs=only(private, "ops"))) == rows_of(DEMO, ["users"])

@@ -196,7 +196,8 @@ def find_log(
 ) -> RecoveredLog:
     """Reads all of the files, which are in ``opened`` from number ``first`` on. ``max_batch_bytes``: bytes that one
     batch may inflate to; ``partial``: of v2 batches that break off inside, the records before. ``report`` gets what is
-    left out though it is intact. Raises :class:`ReplacedError` where a file is not the one that was listed."""
+    left out though it is intact. Raises :class:`ReplacedError` where a file is not the one that was listed, and
+    :class:`UnreadableError` for one that this user may not read, or that no key pair fits."""
     for finding in (*files.unreadable, *files.left_out):
         report(finding)
     intact, regions = _read(
@@ -338,6 +339,8 @@ def _read(
         except UnreadableError as error:
             if error.kind == Kind.PERMISSION_DENIED:
                 raise
+            if error.kind == Kind.REMOTE_KEY_MISSING:  # an empty log in its place would pass for what was there
+                raise UnreadableError(source.path, error.reason, error.kind) from error
             after, reason = source.base_offset, error.reason_for(source.path)
             report(error.finding(source.path, after))
             region = Region(

@@ -23,10 +23,11 @@ from brokerless.log.names import SegmentFileKind
 from brokerless.log.storage.files import File, RemoteFile
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.tiered.bucket import FRESH_S, Bucket, of_another_topic
-from brokerless.log.tiered.decryption import KeyPairs
+from brokerless.log.tiered.decryption import BackupKeys, KeyPairs
 from brokerless.log.tiered.detection import Place
 from brokerless.log.tiered.layout import parse_layout
 from brokerless.log.tiered.lineage import Epochs, goes_on
+from brokerless.log.tiered.listing.encrypted_backup import check_keys
 from brokerless.log.tiered.listing.folder import Folder
 from brokerless.log.tiered.manifest import ENCRYPTED, IndexName
 from brokerless.log.tiered.object_names import ObjectKind
@@ -98,6 +99,8 @@ class TieredFileSystem(AbstractFileSystem):
         found: list[dict[str, Any]]
         if not directory:
             self._bucket.load_all()
+            if isinstance(self._bucket.keys, BackupKeys):
+                check_keys(self._bucket.folders().values(), self._bucket.keys, self._bucket.root.path)
             found = [self._info(each, "directory") for each in self._bucket.folders()]
             found += [self._info(each, "file", member) for each, member in self._root_members().items()]
         elif not name and directory in self._root_members():

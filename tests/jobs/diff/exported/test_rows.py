@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -17,6 +19,7 @@ from brokerless.jobs.diff.partition_diff import PartitionDiff
 
 FORMS = [None, "iceberg", "delta"]
 DAYS = 3 * 86_400_000
+DEMO = Path(__file__).parents[4] / "demo" / "data"
 
 
 def spread(log: Batches, chance: random.Random) -> Batches:
@@ -36,6 +39,26 @@ def spread(log: Batches, chance: random.Random) -> Batches:
 def export(log: Path, to: Path, form: str | None, **options: object) -> Path:
     brokerless.open(log).partition("topic", 0).export(to, **({} if form is None else {"as_": form}), **options)  # type: ignore[arg-type]
     return to
+
+
+def rewrite(to: Path, change: Callable[[pa.Table], pa.Table], partition: int = 0) -> None:
+    """Change the Parquet files of a partition, as somebody might."""
+    for path in to.rglob(f"partition-{partition}-*.parquet"):
+        pq.write_table(change(pq.ParquetFile(path).read()), path)
+
+
+def drop(rows: pa.Table, offsets: set[int]) -> pa.Table:
+    return rows.filter([each not in offsets for each in rows.column("offset").to_pylist()])
+
+
+def superseded(rows: pa.Table) -> int:
+    """The offset of a record after others whose key comes again."""
+    keys = rows.column("key").to_pylist()
+    return next(
+        offset
+        for row, (offset, key) in enumerate(zip(rows.column("offset").to_pylist(), keys, strict=True))
+        if row > 10 and key is not None and key in keys[row + 1 :]
+    )
 
 
 def compare(left: Path, right: Path, **options: object) -> PartitionDiff:
@@ -81,6 +104,31 @@ def test_what_others_did_to_a_table_is_found(form: str | None, tmp_path: Path) -
     assert (found.differences[0].first_offset, found.differences[0].last_offset) == (50, 59)
 
 
+def test_a_lost_row_is_no_compaction_where_its_key_comes_again(tmp_path: Path) -> None:
+    """The copy of a table has a checkpoint of a cleaner beside it, and no cleaner was there."""
+    keys = [b"again" if at in (50, 90) else b"own-%d" % at for at in range(100)]
+    log = [ModelBatch(tuple(ModelRecord(at, START + at, keys[at], b"value %d" % at) for at in range(100)))]
+    write(tmp_path / "log", log, random.Random(1))
+    to = export(tmp_path / "log", tmp_path / "to", None)
+    rewrite(to, lambda rows: drop(rows, {50}))
+    for sides, cause in (((tmp_path / "log", to), "missing"), ((to, tmp_path / "log"), "extra")):
+        assert compare(*sides).causes == {cause: 1}
+        assert compare(*sides, allow=["compaction"]).causes == {"compaction": 1}, "who says that it is compacted"
+
+
+def test_where_the_policy_is_known_compaction_is_what_it_says(tmp_path: Path) -> None:
+    """Of demo/data, `orders` has cleanup.policy=delete, and `users` compact."""
+    for topic, cause in (("orders", "missing"), ("users", "compaction")):
+        to = tmp_path / topic
+        brokerless.open(DEMO).topic(topic).export(to)
+        log = brokerless.open(DEMO).topic(topic).partition(topic, 0).to_table()
+        lost = superseded(log)
+        rewrite(to, lambda rows, lost=lost: drop(rows, {lost}), partition=0)
+        first, *_ = brokerless.diff(DEMO, to, topics=[topic]).partitions
+        assert {name: count for name, count in (first.causes or {}).items() if name != "control"} == {cause: 1}
+        assert first.is_same == (cause == "compaction")
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_what_came_after_an_export_is_lagging_and_what_went_before_is_retention(
     form: str | None, tmp_path: Path
@@ -97,11 +145,10 @@ def test_what_came_after_an_export_is_lagging_and_what_went_before_is_retention(
 
 
 def test_a_table_of_several_partitions_has_each_of_them(tmp_path: Path) -> None:
-    demo = Path(__file__).parents[4] / "demo" / "data"
     for form in FORMS:
         to = tmp_path / (form or "parquet")
-        brokerless.open(demo).topic("orders").export(to, **({} if form is None else {"as_": form}))  # type: ignore[arg-type]
-        found = brokerless.diff(demo, to, topics=["orders"])
+        brokerless.open(DEMO).topic("orders").export(to, **({} if form is None else {"as_": form}))  # type: ignore[arg-type]
+        found = brokerless.diff(DEMO, to, topics=["orders"])
         assert found.is_same
         assert [each.partition for each in found.partitions] == [0, 1, 2]
         assert {cause for each in found.partitions for cause in each.causes or {}} <= {"control"}

@@ -63,12 +63,12 @@ class OffsetAlignment:
         self._candidates: dict[Hand, list[NDArray[np.void]]] = {"left": [], "right": []}
         self._keys: dict[tuple[Hand, bool], LastOfKeys] = {}
         policies = [policy for each in (left, right) if (policy := _policy(each.partition)) is not None]
+        written: tuple[Hand, ...] = () if erased is None else ("right",)
         self._is_compacted: dict[Hand, bool | None] = {
-            hand: _is_compacted(each.partition, policies) for hand, each in self.sides.items()
+            hand: _is_compacted(each.partition, policies, is_written=hand in written)
+            for hand, each in self.sides.items()
         }
         """Whether a side may have been compacted; None where only its batches can show that."""
-        if erased is not None:  # an erasure writes a cleaner's checkpoint, lest holes be taken for lost segments
-            self._is_compacted["right"] = self._is_compacted["left"]
 
     def run(self) -> None:
         """Compare all of both sides."""
@@ -317,15 +317,21 @@ def _policy(partition: PartitionPath) -> str | None:
     return partition.read_setting(partition.location, partition.topic, "cleanup.policy")
 
 
-def _is_compacted(partition: PartitionPath, policies: list[str]) -> bool | None:
-    """Return whether records of a side may have been taken by compaction: of such a topic, or as a cleaner was there
-    once. None where nothing but batches can say so."""
+def _is_compacted(partition: PartitionPath, policies: list[str], *, is_written: bool) -> bool | None:
+    """Return whether records of a side may have been taken by compaction: of such a topic, or, where nobody knows its
+    policy, as a cleaner was there once. None where nothing but batches can say so. ``is_written``: the side is what an
+    erasure wrote.
+
+    An erasure, and a copy of records, has a cleaner's checkpoint of ours beside it, lest holes be taken for lost
+    segments: no cleaner was there."""
     if partition.topic in names.COMPACTED_BY_KAFKA or any("compact" in each for each in policies):
         return True
+    if policies:
+        return False
+    if is_written or isinstance(partition, CopiedPartition):
+        return None
+    place = partition.location, partition.topic, partition.partition
     with suppress(UnreadableError):
-        if (
-            recorded_offset(partition.location, partition.topic, partition.partition, names.CLEANER_CHECKPOINT)
-            is not None
-        ):
+        if recorded_offset(*place, names.CLEANER_CHECKPOINT) is not None:
             return True
-    return False if policies else None
+    return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -49,6 +49,11 @@ def rewrite(to: Path, change: Callable[[pa.Table], pa.Table], partition: int = 0
 
 def drop(rows: pa.Table, offsets: set[int]) -> pa.Table:
     return rows.filter([each not in offsets for each in rows.column("offset").to_pylist()])
+
+
+def with_column(rows: pa.Table, name: str, values: Sequence[object]) -> pa.Table:
+    at = rows.schema.get_field_index(name)
+    return rows.set_column(at, name, pa.array(values, rows.schema.field(name).type))
 
 
 def superseded(rows: pa.Table) -> int:
@@ -163,6 +168,16 @@ def test_decoded_tables_and_rows_of_others_are_refused(tmp_path: Path) -> None:
     table = DeltaTable(str(to / "topic"))
     write_deltalake(table, table.to_pyarrow_table(), mode="append")
     with pytest.raises(UnreadableError, match="no rows of an export"):
+        compare(tmp_path / "log", to)
+
+
+@pytest.mark.parametrize(("number", "text"), [(1, "is of partition 1"), (None, "says no partition")])
+def test_a_row_of_another_partition_is_refused(number: int | None, text: str, tmp_path: Path) -> None:
+    log = [ModelBatch(tuple(ModelRecord(at, START + at, b"key", b"value") for at in range(10)))]
+    write(tmp_path / "log", log, random.Random(6))
+    to = export(tmp_path / "log", tmp_path / "to", None)
+    rewrite(to, lambda rows: with_column(rows, "partition", [*[0] * 9, number]))
+    with pytest.raises(UnreadableError, match=f"topic-0: a row in the files of this partition {text}; put back"):
         compare(tmp_path / "log", to)
 
 

@@ -52,7 +52,20 @@ def _exported(partition: TablePartition) -> Iterator[pa.RecordBatch]:
         if each.files[0].rpartition("/")[2].startswith(start)
     ]
     for batch in InputFiles(put_together(sources)) if sources else ():
+        _check_partition(partition, batch)
         yield batch.select([name for name in batch.schema.names if name in (*SCHEMA.names, "timestampType")])
+
+
+def _check_partition(partition: TablePartition, batch: pa.RecordBatch) -> None:
+    """Raise :class:`UnreadableError` for a row of another partition, or of none, in the files of this one."""
+    if "partition" not in batch.schema.names:
+        return
+    column = batch.column("partition").cast(pa.int64())
+    is_own = arrow.is_valid(column) & (arrow.numbers(column, np.int64) == partition.place[1])
+    if not is_own.all():
+        other: Any = column[int(np.argmin(is_own))].as_py()
+        text = "says no partition" if other is None else f"is of partition {other}"
+        raise UnreadableError(partition.url, f"a row in the files of this partition {text}; put back what was exported")
 
 
 def _flat(partition: TablePartition) -> Iterator[pa.RecordBatch]:

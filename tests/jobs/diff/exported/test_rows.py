@@ -181,6 +181,17 @@ def test_a_row_of_another_partition_is_refused(number: int | None, text: str, tm
         compare(tmp_path / "log", to)
 
 
+@pytest.mark.parametrize("names", [["timestamp"], ["offset"], ["timestamp", "headers"]])
+def test_a_table_without_a_column_of_an_export_is_refused(names: list[str], tmp_path: Path) -> None:
+    """Nothing else is put in its place, such as the present time."""
+    log = [ModelBatch(tuple(ModelRecord(at, START + at, b"key", b"value") for at in range(10)))]
+    write(tmp_path / "log", log, random.Random(6))
+    to = export(tmp_path / "log", tmp_path / "to", None)
+    rewrite(to, lambda rows: rows.drop_columns(names))
+    with pytest.raises(UnreadableError, match=f"no rows of an export: there is no column {', '.join(names)}, so that"):
+        compare(tmp_path / "log", to)
+
+
 def test_a_full_temporary_directory_is_named_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(5)
     write(tmp_path / "log", [ModelBatch((ModelRecord(0, START, b"key", b"value"),))], chance)

@@ -52,8 +52,18 @@ def _exported(partition: TablePartition) -> Iterator[pa.RecordBatch]:
         if each.files[0].rpartition("/")[2].startswith(start)
     ]
     for batch in InputFiles(put_together(sources)) if sources else ():
+        _check_columns(partition, batch)
         _check_partition(partition, batch)
         yield batch.select([name for name in batch.schema.names if name in (*SCHEMA.names, "timestampType")])
+
+
+def _check_columns(partition: TablePartition, batch: pa.RecordBatch) -> None:
+    """Raise :class:`UnreadableError` where a column of an export is not there: ``load`` would give each row an offset
+    of its own, and the present time."""
+    lacking = [name for name in SCHEMA.names if name not in batch.schema.names]
+    if lacking:
+        text = f"these are no rows of an export: there is no column {', '.join(lacking)}"
+        raise UnreadableError(partition.url, f"{text}, so that it cannot be compared; put back what was exported")
 
 
 def _check_partition(partition: TablePartition, batch: pa.RecordBatch) -> None:

@@ -21,6 +21,7 @@ from brokerless.jobs.load.routing import Routing
 from brokerless.log import names
 from brokerless.log.commit.partition_writer import scratch_directory
 from brokerless.log.directory import PartitionPath, resolve
+from brokerless.log.seek import end_offset
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
 from brokerless.tables.batcher import BatchSettings
@@ -38,7 +39,8 @@ def at_hand(partition: PartitionPath | None, stack: ExitStack) -> PartitionPath 
     if isinstance(partition, TablePartition):
         rows = table_rows(partition, scratch_directory(stack))
         try:
-            return _written(partition, rows, scratch_directory(stack))
+            copied = _written(partition, rows, scratch_directory(stack))
+            return replace(copied, end=max(partition.end, end_offset(copied) or 0))  # others may have added rows
         except RowError as error:
             raise UnreadableError(partition.url, f"these are no rows of an export: {error}") from error
     return partition

@@ -163,9 +163,10 @@ def _compare_pair(pair: Pair, settings: DiffSettings, stack: ExitStack, done: Do
         return replace(result, problem="another-topic", explanation=text.format(*pair.topic_ids))
     pair = replace(pair, left=at_hand(pair.left, stack), right=at_hand(pair.right, stack))
     left, right = (
-        replace(known, start_offset=each.begin) if isinstance(each, CopiedPartition) else known
+        replace(known, start_offset=each.begin, end_offset=each.end) if isinstance(each, CopiedPartition) else known
         for known, each in ((left, pair.left), (right, pair.right))
     )
+    result = replace(result, left=left, right=right)
     if pair.anchors is not None:
         return _compare_sequence(pair, result, pair.anchors, settings=settings, done=done)
     shown, right = right, right if pair.runs is None else _by_source(right, pair.runs)

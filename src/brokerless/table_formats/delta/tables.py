@@ -121,13 +121,14 @@ class DeltaTables:
             if topic is not None:
                 yield topic
 
-    def read(self, topic: str, partition: int) -> Generator[pa.RecordBatch]:
-        """Yield the rows of a partition of a topic, in no order: ``key``, ``value`` and ``kafka``."""
+    def read(
+        self, topic: str, partition: int | None = None, names: Sequence[str] = ("key", "value", "kafka")
+    ) -> Generator[pa.RecordBatch]:
+        """Yield the rows of a partition of a topic, in no order. ``partition``: None for all."""
         with self._errors(topic):
             rows = self.open_table(table_name(topic)).to_pyarrow_dataset()
-            chosen = pc.field("kafka", "partition") == partition
-            names = ["key", "value", "kafka"]
-            scanner = rows.scanner(names, chosen, batch_size=ROWS, batch_readahead=1, fragment_readahead=1)
+            chosen = None if partition is None else pc.field("kafka", "partition") == partition
+            scanner = rows.scanner([*names], chosen, batch_size=ROWS, batch_readahead=1, fragment_readahead=1)
             yield from scanner.to_batches()
 
     def open_table(self, name: str) -> Any:

@@ -100,13 +100,17 @@ class IcebergTables:
             if table is not None and (topic := table.properties.get(TOPIC)) is not None:
                 yield topic
 
-    def read(self, topic: str, partition: int) -> Generator[pa.RecordBatch]:
-        """Yield the rows of a partition of a topic, in no order: ``key``, ``value`` and ``kafka``."""
+    def read(
+        self, topic: str, partition: int | None = None, names: Sequence[str] = ("key", "value", "kafka")
+    ) -> Generator[pa.RecordBatch]:
+        """Yield the rows of a partition of a topic, in no order. ``partition``: None for all."""
         with self._errors(topic):
-            from pyiceberg.expressions import EqualTo
+            from pyiceberg.expressions import AlwaysTrue, EqualTo
 
-            own: Any = EqualTo("kafka.partition", partition)  # pyright: ignore[reportCallIssue]
-            scan = self.open_table(table_name(topic)).scan(own, selected_fields=("key", "value", "kafka"))
+            own: Any = AlwaysTrue()
+            if partition is not None:
+                own = EqualTo("kafka.partition", partition)  # pyright: ignore[reportCallIssue]
+            scan = self.open_table(table_name(topic)).scan(own, selected_fields=tuple(names))
             yield from scan.to_arrow_batch_reader()
 
     def open_table(self, name: str) -> Any:

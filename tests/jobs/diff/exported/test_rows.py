@@ -149,6 +149,47 @@ def test_what_came_after_an_export_is_lagging_and_what_went_before_is_retention(
     assert compare(tmp_path / "now", to, allow=["lagging"]).is_same
 
 
+def add_row(to: Path, form: str | None, offset: int, partition: int = 0) -> None:
+    """Append a row of the table with another offset, as somebody might."""
+    if form is None:
+        own = next(to.rglob("partition-0-*.parquet"))
+        row = pq.ParquetFile(own).read().slice(0, 1)
+        row = with_column(with_column(row, "offset", [offset]), "partition", [partition])
+        pq.write_table(row, own.with_name(f"partition-{partition}-{offset:020d}.parquet"))
+        return
+    assert form == "delta"
+    table = DeltaTable(str(to / "topic"))
+    rows = table.to_pyarrow_table().slice(0, 1)
+    row = rows.to_pylist()[0]
+    row["kafka"] |= {"offset": offset, "partition": partition}
+    write_deltalake(table, pa.Table.from_pylist([row], rows.schema), mode="append")
+
+
+@pytest.mark.parametrize("form", [None, "delta"])
+@pytest.mark.parametrize("offset", [10, 5000])
+def test_rows_after_the_recorded_end_are_seen(form: str | None, offset: int, tmp_path: Path) -> None:
+    log = [ModelBatch(tuple(ModelRecord(at, START + at, b"key", b"value") for at in range(10)))]
+    write(tmp_path / "log", log, random.Random(6))
+    to = export(tmp_path / "log", tmp_path / "to", form)
+    add_row(to, form, offset)
+    found = compare(tmp_path / "log", to)
+    assert (found.causes, found.extra, found.same) == ({"lagging": 1}, 1, 10)
+    assert compare(to, tmp_path / "log").missing == 1
+    assert found.right is not None
+    assert found.right.end_offset == offset + 1
+
+
+@pytest.mark.parametrize("form", [None, "delta"])
+def test_a_partition_that_only_rows_have_is_one_of_the_table(form: str | None, tmp_path: Path) -> None:
+    log = [ModelBatch(tuple(ModelRecord(at, START + at, b"key", b"value") for at in range(10)))]
+    write(tmp_path / "log", log, random.Random(6))
+    to = export(tmp_path / "log", tmp_path / "to", form)
+    add_row(to, form, 0, partition=7)
+    found = brokerless.diff(tmp_path / "log", to)
+    assert [(each.partition, each.problem) for each in found.partitions] == [(0, None), (7, "only-right")]
+    assert not found.is_same
+
+
 def test_a_table_of_several_partitions_has_each_of_them(tmp_path: Path) -> None:
     for form in FORMS:
         to = tmp_path / (form or "parquet")

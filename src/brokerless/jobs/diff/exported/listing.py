@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import unquote
 
-from brokerless.errors import BrokerlessError, UsageError
+from brokerless import arrow
+from brokerless.errors import BrokerlessError, UnreadableError, UsageError
 from brokerless.jobs.diff.copied_partition import CopiedPartition
 from brokerless.log.directory import LogDirectory
 from brokerless.log.storage.location import Location
@@ -48,7 +49,8 @@ def table_form(location: Location) -> Form | None:
 
 
 def list_tables(location: Location, form: Form) -> LogDirectory:
-    """Return the partitions that the tables of a directory have.
+    """Return the partitions that the tables of a directory have: those that were exported, and others that rows are of.
+    ``end`` is what the export recorded; rows may be after it.
 
     Raises :class:`UsageError` for tables of decoded records, UnreadableError for what cannot be read, and the errors of
     the format's library."""
@@ -57,15 +59,29 @@ def list_tables(location: Location, form: Form) -> LogDirectory:
         if state.is_decoded:
             text = f"the table of {state.topic} has decoded keys and values, of which the bytes are not there"
             raise UsageError(f"{location}: {text}; compare what was exported without --decode")
-        for number, each in sorted(state.partitions.items()):
+        ends = {number: each.next_offset for number, each in state.partitions.items()}
+        for number in sorted(ends.keys() | _partitions_of_rows(store, form, state.topic)):
             name = f"{location.path.rstrip('/')}/{state.topic}-{number}"
             found.append(
                 TablePartition(
-                    state.topic, number, Location(name), url=name, topic_id=state.topic_id, end=each.next_offset,
+                    state.topic, number, Location(name), url=name, topic_id=state.topic_id, end=ends.get(number, 0),
                     form=form, store=store,
                 )
             )  # fmt: skip
     return LogDirectory(location, "log-directory", tuple(found))
+
+
+def _partitions_of_rows(store: Location, form: Form, topic: str) -> set[int]:
+    """Return the partitions that a topic's table has rows of, of Parquet by the names of its files."""
+    if form == "parquet":
+        return set(export_state.count_files(store, topic))
+    found: set[int | None] = set()
+    for batch in open_store(form, store).read(topic, names=("kafka",)):
+        numbers: Any = batch.column("kafka")
+        found.update(arrow.values(numbers.field("partition").unique()))
+    if None in found:
+        raise UnreadableError(f"{store}/{topic}", "a row of this table says no partition; put back what was exported")
+    return {each for each in found if each is not None}
 
 
 def _states(location: Location, form: Form) -> Iterator[tuple[Location, ExportState]]:

@@ -150,3 +150,12 @@ def test_a_manifest_of_other_partitions_is_refused(tmp_path: Path) -> None:
         brokerless.diff(source, to, erasure=source / "other-0" / "00000000000000000000.log")
     with pytest.raises(UsageError, match="by which records are not paired here"):
         brokerless.diff(source, to, erasure=manifest, align="key")
+
+
+def test_the_manifest_of_a_backup_is_refused_as_what_it_is(tmp_path: Path) -> None:
+    chance = random.Random(3)
+    log, _ = with_names(random_log(chance), chance)
+    source, to, manifest = erase(log, tmp_path, chance)
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"partitions": [], "backup": {}}))
+    with pytest.raises(UsageError, match=r"the manifest of an erasure in a backup, .*; check it with prove"):
+        compare(source, to, manifest)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from brokerless.errors import UsageError
 from brokerless.format.columns import RecordColumns
 from brokerless.format.write.column_slices import concat_columns, filter_rows, replace_values
+from brokerless.jobs.backup_erasure.record import is_of_backup
 from brokerless.jobs.diff.alignment.blocks import Block, compare_rows
 from brokerless.jobs.diff.alignment.sides import SideReader
 from brokerless.jobs.diff.pairs import ErasureClaims, Name, Pair
@@ -39,8 +40,12 @@ _NEAR = 1 << 14
 def add_erasure(pairs: Sequence[Pair], path: str) -> list[Pair]:
     """Return pairs with what the manifest of an erasure has of each.
 
-    Raises :class:`UsageError` where it has none of them, and :class:`UnreadableError` for what is no manifest."""
+    Raises :class:`UsageError` where it has none of them, or is of a backup, and :class:`UnreadableError` for what is no
+    manifest."""
     manifest = load_manifest(path)
+    if is_of_backup(manifest):
+        text = "this is the manifest of an erasure in a backup, which does not say what stayed of each batch"
+        raise UsageError(f"{path}: {text}; check it with prove")
     is_blanking = manifest.value["action"].get("kind") == "blank"
     claims: dict[Name, list[PartitionClaim]] = defaultdict(list)
     for each in parse_claims(manifest):

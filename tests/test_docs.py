@@ -200,11 +200,8 @@ def run(command: str, directory: Path) -> tuple[int, str]:
     at = operators[0] if operators else len(arguments)
     operator, rest = "".join(arguments[at : at + 1]), arguments[at + 1 :]
     # Delta's library does not work in a copy of a process that has used it.
-    plain = (
-        first == "brokerless"
-        and "delta" not in arguments
-        and not any(set(word) & set("$*`") for word in arguments[:at])
-    )
+    of_delta = "delta" in arguments or any(any((directory / word).glob("**/_delta_log")) for word in arguments[:at])
+    plain = first == "brokerless" and not of_delta and not any(set(word) & set("$*`") for word in arguments[:at])
     with tempfile.TemporaryFile("w+") as output:
         if plain and not operator:
             code = in_a_copy(arguments, directory, output.fileno(), output.fileno())

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,8 +45,8 @@ def reassign(cluster: Cluster, scratch: Path, topic: str, replicas: list[int]) -
 
 @contextmanager
 def meanwhile(cluster: Cluster, scratch: Path, number: int) -> Iterator[None]:
-    """What happens to the cluster during a run."""
-    steps = [
+    """What happens to the cluster during a run; nothing from the seventh on."""
+    steps: list[Callable[[], object]] = [
         lambda: cluster.kill(3),
         lambda: cluster.start(3),
         lambda: reassign(cluster, scratch, "plain", [2, 3]),
@@ -54,7 +54,7 @@ def meanwhile(cluster: Cluster, scratch: Path, number: int) -> Iterator[None]:
         lambda: cluster.start(1),
         lambda: reassign(cluster, scratch, "plain", [1, 2, 3]),
     ]
-    thread = threading.Thread(target=steps[number])
+    thread = threading.Thread(target=steps[number] if number < len(steps) else bool)
     thread.start()
     try:
         yield
@@ -96,7 +96,10 @@ def backed_up(s3: S3, kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory
         disks = [str(each.log_dir) for each in (*cluster.brokers.values(), *cluster.controllers.values())]
         with clients(",".join(each.bootstrap for each in cluster.brokers.values())) as load:
             codes: list[int] = []
-            for number in range(6):
+            # Where a leader is killed, what nobody acknowledged is left out and named, and so is a marker that does not
+            # come: exit code 1. Then another run follows, as a timer has it.
+            while len(codes) < 6 or (codes[-1] == 1 and len(codes) < 10):
+                number = len(codes)
                 load.wait_for(200 * (number + 1), 10 * (number + 1))
                 if number == 1:
                     positions = [TopicPartition("plain", 0, POSITION)]
@@ -105,11 +108,10 @@ def backed_up(s3: S3, kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory
                 with meanwhile(cluster, root, number):
                     codes.append(main(["backup", *disks, *options, "--name", f"run-{number}"]))
         cluster.kill_all()
-    # Where a leader is killed, what nobody acknowledged is left out and named, and so is a marker that does not come.
     assert (codes[-1], max(codes) <= 1) == (0, True)
     shutil.rmtree(root / "cluster")
     assert main(["check", place, "--read", "all"]) == 0
-    return BackedUp(f"{place}@run-5", place, private, before)
+    return BackedUp(f"{place}@run-{number}", place, private, before)
 
 
 def test_brokers_start_on_all_that_a_backup_has(backed_up: BackedUp, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from brokerless.format.read.decoder import Decoder, decode_whole
 from brokerless.jobs.backup_erasure.record import BackupClaim, ClaimedSegment, is_of_backup, parse_claim
 from brokerless.jobs.check.snapshots import load_with_segments
 from brokerless.jobs.erase.selection import Matcher, Selection
-from brokerless.jobs.erase.signed_manifest import load_manifest
+from brokerless.jobs.erase.signed_manifest import SignedManifest, load_manifest
 from brokerless.jobs.forget.prune import GRACE_MS
 from brokerless.jobs.prove.job import (
     Proof,
@@ -57,16 +57,16 @@ _Listed = Mapping[tuple[str, int, str], Mapping[ObjectKind, DirectoryEntry]]
 
 @dataclass(slots=True)
 class BackupProof(Proof):
-    """What was found of the manifest of an erasure in a backup."""
+    """The proof of an erasure in a backup: what was found of its manifest."""
 
     claim: BackupClaim | None = None
-    """What it claims of the backup."""
+    """The claim that the manifest makes about the backup."""
     objects: int = 0
-    """How many segments were searched, whichever snapshots have them."""
+    """The number of segments that were searched, whichever snapshots have them."""
 
     @property
     def selected(self) -> int:
-        """How many records were erased, each counted once for each segment that had it."""
+        """The number of records that were erased, each counted once for each segment that had it."""
         return 0 if self.claim is None else sum(len(each.erased_offsets) for each in self.claim.segments)
 
     def as_dict(self) -> dict[str, Any]:
@@ -113,29 +113,24 @@ def prove(
     processes: int | None = 1,
 ) -> Proof:
     """Checks the manifest of an erasure, of logs or in a backup; as :func:`brokerless.jobs.prove.job.prove`."""
-    if not proving.manifest.is_directory() and is_of_backup(load_manifest(proving.manifest.path)):
-        return prove_backup(proving, report, done, processes=processes)
+    if not proving.manifest.is_directory() and is_of_backup(manifest := load_manifest(proving.manifest.path)):
+        return _prove_backup(proving, manifest, report, done, processes=processes)
     return prove_logs(proving, report, done, spark=spark, say=say, processes=processes)
 
 
-def prove_backup(
-    proving: Proving, report: Report = ignore, done: Done = ignore, *, processes: int | None = 1
+def _prove_backup(
+    proving: Proving, manifest: SignedManifest, report: Report, done: Done, *, processes: int | None
 ) -> BackupProof:
     """Checks a manifest, and searches all segments that the bucket has, also those that no snapshot reads.
 
     Raises :class:`UnreadableError` for what is no manifest or backup, and :class:`UsageError`.
     """
-    manifest = load_manifest(proving.manifest.path)
     claim = parse_claim(proving.manifest.path, manifest.value)
     proof = BackupProof(proving.manifest.path, manifest.value, (), claim=claim)
-
-    def add(finding: Finding) -> None:
-        proof.findings.append(finding)
-        report(finding)
-
+    add = partial(proof.add, report)
     if proving.source is not None:
         raise UsageError("--source: this manifest is of a backup; what was before the erasure is in no other place")
-    place = _place(proving, claim)
+    place = _place(proving, manifest, claim)
     check_signature(manifest, proving.public_key, proof, add)
     if proving.selection is not None:
         check_selection(manifest, proving.selection)
@@ -152,8 +147,7 @@ def prove_backup(
     return proof
 
 
-def _place(proving: Proving, claim: BackupClaim) -> BackupPlace:
-    manifest = load_manifest(proving.manifest.path)
+def _place(proving: Proving, manifest: SignedManifest, claim: BackupClaim) -> BackupPlace:
     recorded = manifest.value.get("to")
     if proving.erased is None and not isinstance(recorded, str):
         raise UnreadableError(manifest.path, "the manifest does not say where the backup is; give it as --erased")

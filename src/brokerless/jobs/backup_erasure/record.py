@@ -27,7 +27,7 @@ from brokerless.log.storage.paths import full_path
 from brokerless.values import Int32, Int64, LenientValue, Sha256, WrongJsonError, from_members, members
 
 MEMBER = "backup"
-"""Of a manifest that is about a backup."""
+"""The member that a manifest has which is about a backup."""
 
 
 class ClaimedSegment(LenientValue, frozen=True):
@@ -63,8 +63,8 @@ class UnwrittenSegment(LenientValue, frozen=True):
 
 
 class BackupClaim(LenientValue, frozen=True):
-    """What a manifest says of a backup, by its ID. ``partitions``: all that were read, as their topic, its ID and the
-    number."""
+    """The claim that a manifest makes about a backup, by its ID. ``partitions``: all that were read, as their topic,
+    its ID and the number."""
 
     id: SnapshotId
     partitions: tuple[tuple[str, Id, Int32], ...]

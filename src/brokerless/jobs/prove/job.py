@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from typing import Any, Literal
 
@@ -85,6 +86,11 @@ class Proof:
         """How many records were erased."""
         return sum(each.selected for each in self.claims)
 
+    def add(self, report: Report, finding: Finding) -> None:
+        """Take a finding, and report it."""
+        self.findings.append(finding)
+        report(finding)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the object that ``prove --json`` writes."""
         return {
@@ -146,11 +152,7 @@ def prove(
     selection, source = proving.selection, proving.source
     manifest = load_manifest(proving.manifest.path)
     proof = Proof(proving.manifest.path, manifest.value, parse_claims(manifest))
-
-    def add(finding: Finding) -> None:
-        proof.findings.append(finding)
-        report(finding)
-
+    add = partial(proof.add, report)
     _check_whole(manifest, proof, add)
     check_signature(manifest, proving.public_key, proof, add)
     if selection is not None:

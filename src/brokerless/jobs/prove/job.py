@@ -87,7 +87,15 @@ class Proof:
         return sum(each.selected for each in self.claims)
 
     def add(self, report: Report, finding: Finding) -> None:
-        """Take a finding, and report it."""
+        """Take a finding, and report it.
+
+        Parameters
+        ----------
+        report : callable
+            Called with the finding.
+        finding : Finding
+            What is wrong, or to be known.
+        """
         self.findings.append(finding)
         report(finding)
 

@@ -25,7 +25,7 @@ from brokerless.format.read.batch_headers import (
     Batches,
     checksums_match,
     compute_checksums,
-    has_plain_end,
+    ends_in_v2,
     read_headers,
 )
 from brokerless.format.read.batch_scan import BatchScan, ScanStop, scan_batches
@@ -236,10 +236,11 @@ def _scan(file: File, report: Report, start: int, end: int | None, walk: _Walk, 
     step, _, chain_only, zeros, one_pass = walk
     at, end = start, file.size if end is None else min(end, file.size)
     needed, before, last = 0, _NO_BATCHES, start - 1
-    is_plain = one_pass is not None and has_plain_end(_headers_at(file, at))
+    passes = one_pass is not None and ends_in_v2(_headers_at(file, at))
     while at < end:
         until = min(step, end - at)
-        if is_plain and (chunk := _pass(file, one_pass, at, at + until)) is not None:
+        if passes and (chunk := _pass(file, one_pass, at, at + until)) is not None and chunk.passed is not None:
+            passes = not chunk.passed.is_stopped
             yield chunk
             last = at + int(chunk.positions[-1])
             before, at = _last_of(before, chunk.batches, at, file.size), at + int(chunk.batches.ends[-1])
@@ -273,7 +274,7 @@ def _scan(file: File, report: Report, start: int, end: int | None, walk: _Walk, 
                     file, _last_of(before, batches, at, file.size), stop, zeros=zeros, chain_only=chain_only
                 )
         if len(batches):
-            is_plain = one_pass is not None and has_plain_end(batches) and _ends_intact(buffer, batches)
+            passes = one_pass is not None and ends_in_v2(batches) and _ends_intact(buffer, batches)
             yield Chunk(buffer, at, batches)
             last = at + int(batches.positions[-1])
             before, at = _last_of(before, batches, at, file.size), stop

@@ -15,6 +15,9 @@ from tests.tables import random_searches
 
 import brokerless
 from brokerless import Finding, RecordFilter
+from brokerless.format import layouts
+from brokerless.format.codecs.compression import make_compressor
+from brokerless.format.crc.kernels import crc32c_ranges
 from brokerless.format.read import one_pass
 from brokerless.format.read.decoder import Decoder
 from brokerless.format.read.one_pass import OnePass
@@ -77,11 +80,11 @@ def test_every_log_gives_the_same_records_and_findings(
     assert sum(passes) == known
 
 
-@pytest.mark.parametrize("seed", [0, 3, 6, 9])
+@pytest.mark.parametrize("seed", range(10))
 def test_what_is_searched_for_is_found(
     seed: int, passes: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(random_searches, "KINDS", [(2, 0), (2, 0), (2, 0), (2, 3)])
+    monkeypatch.setattr(random_searches, "KINDS", [(2, 0), (2, 0), (2, 0), (2, seed % 5)])
     assert random_searches.search(seed, tmp_path)["records"]
     assert sum(passes) > 0
 
@@ -161,6 +164,69 @@ def test_a_batch_that_is_larger_than_a_window_is_read_as_a_whole(tmp_path: Path,
     values = brokerless.open(path).records(["value"]).read_all()["value"].to_pylist()
     assert [len(each) for each in values] == [9, 20_000, 9, 2 << 20, 9]
     assert sum(passes) == 4  # the largest is left to others, as it is more than is read in one pass
+
+
+SIZES = (9, 20_000, 9, 500_000, 9, 6 << 20, 9)
+"""Bytes of values. The largest inflates to more than there is room for in one pass, and is below 1 MiB where it is
+compressed."""
+
+
+def coded(number: int, codec: int, value: bytes) -> bytearray:
+    """A batch of one record, whose payload is compressed as Kafka does (``test_compression``)."""
+    plain = whole_batches.batch(number, value=value).tobytes()
+    payload = make_compressor(layouts.CODECS[codec])(memoryview(plain)[61:]) if codec else plain[61:]
+    made = bytearray(plain[:61] + payload)
+    made[8:12], made[22] = (len(made) - 12).to_bytes(4, "big"), codec
+    return with_checksum(made)
+
+
+def with_checksum(made: bytearray) -> bytearray:
+    crc = np.zeros(1, np.uint32)
+    crc32c_ranges(np.frombuffer(made, np.uint8), np.array([21]), np.array([len(made)]), crc)
+    made[17:21] = int(crc[0]).to_bytes(4, "big")
+    return made
+
+
+def write_coded(path: Path, codecs: list[int]) -> list[bytes]:
+    """Batches of a value each, of these codecs in turn, with an end-transaction marker after each; returns the
+    values."""
+    values = [bytes([number]) * size for number, size in enumerate(SIZES)]
+    with path.open("wb") as file:
+        for number, value in enumerate(values):
+            file.write(coded(2 * number, codecs[number % len(codecs)], value))
+            file.write(bytes(whole_batches.marker(2 * number + 1, (7, 0), commit=True)))
+    return values
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_batches_of_one_codec_and_control_batches_are_read_in_one_pass(
+    codec: int, tmp_path: Path, passes: list[int]
+) -> None:
+    values = write_coded(log := tmp_path / f"{0:020}.log", [codec])
+    assert brokerless.open(log).records(["value"]).read_all()["value"].to_pylist() == values
+    assert sum(passes) > 5
+
+
+def test_where_codecs_change_reading_goes_on(tmp_path: Path, passes: list[int]) -> None:
+    values = write_coded(log := tmp_path / f"{0:020}.log", [1, 3, 0, 4, 2])
+    assert brokerless.open(log).records(["value"]).read_all()["value"].to_pylist() == values
+    assert sum(passes) > 0
+
+
+@pytest.mark.parametrize("codec", range(1, 5))
+def test_a_payload_that_does_not_inflate_is_found(codec: int, tmp_path: Path, passes: list[int]) -> None:
+    """With the right checksum, so that nothing else says so."""
+    value = np.random.default_rng(1).integers(0, 4, 9000, np.uint8).tobytes()
+    batches = [coded(number, codec, value) for number in range(9)]
+    batches[5][200:260] = bytes(60)
+    with_checksum(batches[5])
+    log = tmp_path / f"{0:020}.log"
+    log.write_bytes(b"".join(batches))
+    found: Any
+    found, findings = records(log)
+    assert [each.kind for each in findings] == ["decompression-failed"]
+    assert found["offset"].to_pylist() == [0, 1, 2, 3, 4, 6, 7, 8]
+    assert sum(passes) >= 5
 
 
 def test_columns_that_are_full_are_given_and_reading_goes_on(log: Path, passes: list[int]) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from brokerless.format.codecs import gzip, lz4, snappy, zstd
 from brokerless.format.codecs.c_functions import CodecFunction, codec_function
 from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES, CodecError, InflateBuffer, LimitError
-from brokerless.format.layouts import GZIP, LZ4, SNAPPY, ZSTD
+from brokerless.format.layouts import GZIP, LZ4, MAGIC_V2, SNAPPY, ZSTD
 
 __all__ = ["DEFAULT_MAX_BATCH_BYTES", "CodecError", "Inflater", "LimitError", "Payloads", "find_payloads"]
 
@@ -36,6 +36,18 @@ class Payloads:
     magics: NDArray[np.int8]
     common_codec: int
     lz4_header: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inflating:
+    """What a kernel needs to inflate payloads of a codec: the codec's ``function`` and its ``context``, ``lz4_header``
+    as in :class:`Payloads`, the buffer for ``output``, and the ``largest`` payload (bytes)."""
+
+    function: int
+    context: int
+    lz4_header: int
+    output: NDArray[np.uint8]
+    largest: int
 
 
 def find_payloads(
@@ -127,6 +139,18 @@ class Inflater:
             row += 1
             bounds[row] = output.used
         return bounds[first:row], bounds[first + 1 : row + 1], errors
+
+    def prepare(self, codec: int, first: bytes, room: int) -> Inflating | None:
+        """Return what inflates v2 payloads like ``first``, of which these are the first bytes, into ``room`` bytes of
+        the buffer, in which nothing is yet; None where they are to be inflated one by one."""
+        function = self._function(codec)
+        header = lz4.read_plain_header(memoryview(first), MAGIC_V2) if codec == LZ4 else 0
+        if function is None or (codec == LZ4 and not header):
+            return None
+        output = self._output
+        output.make_room(room)
+        largest = min(output.limit, output.large)
+        return Inflating(function.address, function.context, lz4_header=header, output=output.buffer, largest=largest)
 
     def _function(self, codec: int) -> CodecFunction | None:
         """Return what inflates payloads of a codec without the GIL."""

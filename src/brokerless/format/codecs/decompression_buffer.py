@@ -63,6 +63,12 @@ class InflateBuffer:
         end = self.used + size
         self._resize(max(end, 2 * len(self.buffer) if end < 32 << 20 else end + (8 << 20)))
 
+    def make_room(self, size: int) -> None:
+        """Makes a buffer of at least ``size`` bytes where nothing is in it yet."""
+        if len(self.buffer) < size:
+            self.buffer = np.empty(size, np.uint8)
+            self.view = self.buffer.data
+
     def append(self, data: bytes | memoryview) -> None:
         self.reserve(len(data))[:] = data
         self.used += len(data)

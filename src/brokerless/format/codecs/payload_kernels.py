@@ -16,7 +16,7 @@ from brokerless.format.codecs.c_calls import address_of, call_c
 from brokerless.format.codecs.snappy_kernels import inflate_elements, read_length
 from brokerless.format.codecs.zstd_frame_kernels import FRAME_MAGIC, walk_frame
 from brokerless.format.intrinsics import copy_bytes, load_u32_be, load_u64, load_u64_be
-from brokerless.format.kernel import inlined, kernel
+from brokerless.format.kernel import inlined, kernel, separate
 from brokerless.format.layouts import GZIP, LZ4, SNAPPY, ZSTD
 
 _GZIP_WITHOUT_OPTIONS = 0x1F8B0800
@@ -216,6 +216,58 @@ def inflate_gzip(
         used += room
         row += 1
         bounds[row] = used
+    return row
+
+
+@inlined
+def _inflate(
+    codec, function, context, buffer, starts, ends, lz4_header, first, enough, output, slack, largest, bounds, state
+):
+    if codec == LZ4:
+        return inflate_lz4(
+            function, context, buffer, starts, ends, lz4_header, first, enough, output, slack, largest, bounds, state
+        )
+    if codec == SNAPPY:
+        return inflate_snappy(
+            function, context, buffer, starts, ends, lz4_header, first, enough, output, slack, largest, bounds, state
+        )
+    if codec == ZSTD:
+        return inflate_zstd(
+            function, context, buffer, starts, ends, lz4_header, first, enough, output, slack, largest, bounds, state
+        )
+    if codec == GZIP:
+        return inflate_gzip(
+            function, context, buffer, starts, ends, lz4_header, first, enough, output, slack, largest, bounds, state
+        )
+    return first
+
+
+@separate
+def inflate_or_copy(
+    codec, function, context, buffer, starts, ends, codecs, lz4_header, first, enough, output, slack, largest, bounds,
+    state,
+):  # fmt: skip
+    """For kernels: as :data:`INFLATE`, of payloads that have this codec or, by ``codecs``, none: these are copied."""
+    row = first
+    while row < len(starts) and bounds[row] < enough:
+        after = row
+        while after < len(starts) and codecs[after] == codec:
+            after += 1
+        if after > row:
+            last = _inflate(
+                codec, function, context, buffer, starts[:after], ends, lz4_header, row, enough, output, slack,
+                largest, bounds, state,
+            )  # fmt: skip
+            if last < after:
+                return last
+        else:
+            size = ends[row] - starts[row]
+            if bounds[row] + size + slack > len(output):
+                break
+            copy_bytes(output, bounds[row], buffer, starts[row], size)
+            bounds[row + 1] = bounds[row] + size
+            after += 1
+        row = after
     return row
 
 

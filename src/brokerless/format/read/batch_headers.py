@@ -232,10 +232,9 @@ def read_headers(buffer: NDArray[np.uint8], positions: NDArray[np.int64]) -> Bat
     return Batches(positions, raw, len(buffer))
 
 
-def has_plain_end(batches: Batches) -> bool:
-    """Return whether the last of some batches is v2 without a codec."""
-    last = batches.take(slice(len(batches) - 1, None))
-    return bool(((last.magic == layouts.MAGIC_V2) & (last.codec == layouts.NO_CODEC)).any())
+def ends_in_v2(batches: Batches) -> bool:
+    """Return whether the last of some batches is v2."""
+    return bool((batches.take(slice(len(batches) - 1, None)).magic == layouts.MAGIC_V2).any())
 
 
 def checksums_match(buffer: NDArray[np.uint8], batches: Batches) -> NDArray[np.bool_]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from brokerless.findings import Kind
 from brokerless.format import columns as reasons
 from brokerless.format import layouts
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES, Inflater, find_payloads
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES, Inflater, Inflating, find_payloads
 from brokerless.format.codecs.decompression_buffer import CodecError, LimitError
 from brokerless.format.codecs.payload_kernels import INFLATE
 from brokerless.format.columns import Damage, RecordColumns, ReusedArrays, allocate
@@ -161,10 +161,14 @@ class Decoder:
         self._columns, self._sources, self._damages = None, [], []
         return decoded
 
-    def begin(self, size: int) -> RecordColumns:
+    def begin(self, size: int, *, is_compressed: bool) -> RecordColumns:
         """The columns for batches that take ``size`` bytes, which a kernel decodes; :meth:`add` has to follow."""
-        self._expect(2 * size)
+        self._expect(size * (_INFLATES if is_compressed else 2))
         return self._current()
+
+    def inflating(self, codec: int, first: bytes, room: int) -> Inflating | None:
+        """Return what a kernel needs to inflate v2 payloads like ``first`` (:meth:`Inflater.prepare`)."""
+        return self._inflater.prepare(codec, first, room)
 
     def add(self, batches: Batches, given: NDArray[np.int32], base: int) -> None:
         """Count the records that a kernel has decoded: ``given`` (int32, shape ``(n,)``) of each batch."""
@@ -200,9 +204,10 @@ class Decoder:
         self._inflater.clear()
 
     def _v2(self, buffer: NDArray[np.uint8], run: Batches, base: int) -> Iterator[DecodedRecords]:
-        if self._any_of:
-            run = run.take(self._has_any(buffer, run.positions, run.ends))
         starts = run.positions + layouts.BATCH_V2_SIZE
+        if self._any_of:
+            found = self._has_any(buffer, starts, run.ends)
+            run, starts = run.take(found), starts[found]
         inner = int(np.searchsorted(run.ends, len(buffer) - SPACE, "right"))
         if inner:
             part = run if inner == len(run) else run.take(slice(0, inner))

@@ -1,7 +1,7 @@
-"""Reads, checks and decodes the intact batches of a local file in one call of a kernel for many of them.
+"""Reads, checks, inflates and decodes the intact batches of a local file in one call of a kernel for many of them.
 
-Only v2 batches without a codec are read this way, up to the first that is none of these, or not intact in any way: that
-one is left to those who read a buffer, check its batches and decode them.
+Only v2 batches of one codec and those without a codec are read this way, up to the first that is none of these, or not
+intact in any way: that one is left to those who read a buffer, check its batches and decode them.
 """
 
 # Kernels take all columns as positional arguments, which the checker cannot count.
@@ -18,15 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.format import layouts
+from brokerless.format.codecs.decompression import Inflating
+from brokerless.format.codecs.payload_kernels import INFLATE
 from brokerless.format.columns import RecordColumns
 from brokerless.format.kernel import load_kernels
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.decoder import DecodedRecords, Decoder
 from brokerless.format.read.intact_batch_kernels import SPACE, decode_intact_batches
-from brokerless.format.read.one_pass_kernels import FULL, PAGE, PASSED_OVER, read_intact_batches
+from brokerless.format.read.one_pass_kernels import CARE, FULL, PAGE, PASSED_OVER, read_intact_batches
 
 STEP = 1 << 18
 """Bytes that are read at once: they stay in the second-level cache of a core until their records are decoded."""
+_ENOUGH, _INFLATED = 1 << 19, 4 << 20
+"""Bytes of inflated payloads that are decoded at once, and room for them: a batch that may need more is for others."""
 _LARGEST = 1 << 20
 """The largest batch that is read here."""
 _FIRST, _MOST = 1 << 18, 8 << 20
@@ -35,17 +39,23 @@ _BATCHES = 1 << 14
 """The most batches of one call."""
 _SAMPLED = 1 << 16
 """Bytes of a file in which those of a byte string are counted."""
+_FRAME = 15
+"""Bytes of a payload that have the header of its frame."""
+_ATTRIBUTES = layouts.position_of(layouts.BATCH_V2, "attributes") + 1
+_NOTHING = Inflating(0, 0, lz4_header=0, output=np.empty(0, np.uint8), largest=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
     """Intact batches whose records are in the decoder's columns, but do not count until they are chosen.
 
-    ``batches``: all that were read, whose positions count from where reading began; ``size``: bytes of them.
+    ``batches``: all that were read, whose positions count from where reading began; ``size``: bytes of them;
+    ``is_stopped``: the next batch is left to others.
     """
 
     batches: Batches
     size: int
+    is_stopped: bool
     _given: NDArray[np.int32]
     _columns: RecordColumns
     _used: NDArray[np.int64]
@@ -71,20 +81,25 @@ class OnePass:
         self._decoder, self._control = decoder, control
         self._usual = _FIRST
         self._memory: _Workspace | None = None
+        self._codec, self._inflating = layouts.NO_CODEC, _NOTHING
         self._search: tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]] | None = None
 
     def read(self, descriptor: int, start: int, until: int, size: int) -> Passed | None:
         """The batches that begin in ``[start, until)`` of an open file that has ``size`` bytes, or the first of them,
         as far as they are intact; None if the first is left to others."""
         if self._memory is None:
-            load_kernels([read_intact_batches, decode_intact_batches])
             self._memory = _Workspace.allocate()
+        if not self._prepare(descriptor, start):
+            return None
         memory, until = self._memory, min(until, start + self._usual)
         _announce(descriptor, start, min(until, size) - start)
-        columns = self._decoder.begin(min(until, size) - start)
+        codec, inflating = self._codec, self._inflating
+        columns = self._decoder.begin(min(until, size) - start, is_compressed=codec != layouts.NO_CODEC)
         used = columns.used.copy()
         found, stopped_at, why = read_intact_batches(
-            descriptor, start, until, size, STEP, memory.window, *self._searched(descriptor, start), self._control,
+            descriptor, start, until, size, STEP, memory.window,
+            *self._searched(descriptor, start), self._control, codec, inflating.function, inflating.context,
+            inflating.lz4_header, _ENOUGH, inflating.largest, inflating.output, memory.bounds, memory.state,
             memory.positions, memory.heads, memory.given, *memory.of_window, self._decoder.selected,
             *columns.arrays(),
         )  # fmt: skip
@@ -97,12 +112,28 @@ class OnePass:
         return Passed(
             Batches(memory.positions[:found].copy(), heads, size - start),
             stopped_at - start,
+            is_stopped=why == CARE,
             _given=memory.given[:found].copy(),
             _columns=columns,
             _used=filled,
             _decoder=self._decoder,
             _is_full=why == FULL,
         )
+
+    def _prepare(self, descriptor: int, start: int) -> bool:
+        """Loads what reads the batch at this place, and those after it; False if that is for others. Where it has no
+        codec, as control batches, those after it may have that of others before."""
+        head = b""
+        with suppress(OSError):
+            head = os.pread(descriptor, layouts.BATCH_V2_SIZE + _FRAME, start)
+        codec = head[_ATTRIBUTES] & layouts.CODEC_MASK if len(head) > layouts.BATCH_V2_SIZE else layouts.NO_CODEC
+        if codec not in (layouts.NO_CODEC, self._codec):
+            inflating = self._decoder.inflating(codec, head[layouts.BATCH_V2_SIZE :], _INFLATED)
+            if inflating is None:
+                return False
+            self._codec, self._inflating = codec, inflating
+        load_kernels([*([INFLATE[codec]] if codec else []), read_intact_batches, decode_intact_batches])
+        return True
 
     def _searched(self, descriptor: int, start: int) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
         """The byte strings that are searched for, where each ends, and which of their bytes are compared first."""
@@ -129,19 +160,24 @@ class _Workspace:
     positions: NDArray[np.int64]
     heads: NDArray[np.uint8]
     given: NDArray[np.int32]
+    bounds: NDArray[np.int64]
+    state: NDArray[np.int64]
     of_window: tuple[NDArray[np.generic], ...]
 
     @classmethod
     def allocate(cls) -> _Workspace:
         whole, most = np.empty(_LARGEST + SPACE + 2 * PAGE, np.uint8), STEP // layouts.BATCH_V2_SIZE + 1
         wide, narrow = np.empty((5, most), np.int64), np.empty((3, most), np.int32)
-        single = np.zeros((3, most), np.uint8)
-        of_window = (*wide, narrow[0], narrow[1], single[0].view(np.int8), narrow[2], single[1], single[2])
+        single = np.zeros((4, most), np.uint8)
+        kinds = single[:2].view(np.int8)
+        of_window = (*wide, narrow[0], narrow[1], kinds[0], kinds[1], narrow[2], single[2], single[3])
         begin = -whole.ctypes.data % PAGE
         return cls(
             window=whole[begin : begin + _LARGEST + SPACE + PAGE],
             positions=np.empty(_BATCHES, np.int64),
             heads=np.empty(_BATCHES * layouts.BATCH_V2_SIZE, np.uint8),
             given=np.empty(_BATCHES, np.int32),
+            bounds=np.empty(most + 1, np.int64),
+            state=np.empty(3, np.int64),
             of_window=of_window,
         )

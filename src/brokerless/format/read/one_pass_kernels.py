@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.format.codecs.payload_kernels import inflate_or_copy
 from brokerless.format.columns import COLUMNS_SIGNATURE
 from brokerless.format.crc.kernels import crc32c
 from brokerless.format.intrinsics import copy_bytes, keep_apart, load_u32_be, load_u64_be
@@ -48,13 +49,16 @@ _pread = external_function("pread", "intp(intc, voidptr, uintp, int64)")
 
 
 @inlined
-def _size_of_intact(window: NDArray[np.uint8], at: int, end: int) -> int:
-    """The bytes of the batch at a position; 0 if it is not whole before ``end``, and -1 if it is no v2 batch without a
-    codec whose checksum is right."""
+def _size_of_intact(window: NDArray[np.uint8], at: int, end: int, codec: int) -> int:
+    """The bytes of the batch at a position; 0 if it is not whole before ``end``, and -1 if it is no v2 batch with this
+    codec or without one whose checksum is right. A compressed batch without a record is for others, too: of its payload
+    nothing but the header is to be read."""
     if at + _HEADER > end:
         return np.int64(0)
-    size = _declared_size(window, at, end)
-    if size < _HEADER or window[at + MAGIC_POSITION] != MAGIC_V2 or window[at + _ATTRIBUTES] & CODEC_MASK != 0:
+    size, own = _declared_size(window, at, end), np.int64(window[at + _ATTRIBUTES] & CODEC_MASK)
+    if size < _HEADER or window[at + MAGIC_POSITION] != MAGIC_V2 or (own != 0 and own != codec):
+        return np.int64(-1)
+    if own != 0 and load_u32_be(window, at + _COUNT) == 0:
         return np.int64(-1)
     if size > end - at:
         return np.int64(0)
@@ -71,39 +75,30 @@ def _declared_size(window: NDArray[np.uint8], at: int, end: int) -> int:
 
 
 @separate
-def _take_found(
-    window: NDArray[np.uint8],
+def _mark_found(
+    source: NDArray[np.uint8],
     needles: NDArray[np.uint8],
     needle_ends: NDArray[np.int64],
     rarest: NDArray[np.int64],
-    rows: NDArray[np.int64],
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
-    count: int,
     found: NDArray[np.uint8],
-) -> int:
-    """Keeps those of ``count`` batches that have one of the byte strings; returns how many these are."""
+) -> None:
+    """Sets ``found`` to 1 where ``source[starts[i]:ends[i]]`` has one of the byte strings, to 0 elsewhere."""
     keep_apart()
-    found[:count] = 0
+    found[:] = 0
     first = np.int64(0)
     for needle in range(len(needle_ends)):
         last, places = needle_ends[needle], 3 * needle
-        mark_containing(
-            window, starts[:count], ends[:count], needles[first:last], rarest[places : places + 3], found[:count]
-        )
+        mark_containing(source, starts, ends, needles[first:last], rarest[places : places + 3], found)
         first = last
-    kept = np.int64(0)
-    for batch in range(count):
-        if found[batch] != 0:
-            rows[kept], starts[kept], ends[kept] = rows[batch], starts[batch], ends[batch]
-            kept += 1
-    return kept
 
 
 @kernel(
     "UniTuple(int64, 3)(int32, int64, int64, int64, int64, uint8[::1], Array(uint8, 1, 'C', readonly=True), int64[::1],"
-    " int64[::1], boolean, int64[::1], uint8[::1], int32[::1], int64[::1], int64[::1], int64[::1], int64[::1],"
-    " int64[::1], int32[::1], int32[::1], int8[::1], int32[::1], uint8[::1], uint8[::1], uint8[::1], "
+    " int64[::1], boolean, int64, int64, int64, uint64, int64, int64, uint8[::1], int64[::1], int64[::1],"
+    " int64[::1], uint8[::1], int32[::1], int64[::1], int64[::1], int64[::1], int64[::1],"
+    " int64[::1], int32[::1], int32[::1], int8[::1], int8[::1], int32[::1], uint8[::1], uint8[::1], uint8[::1], "
     + COLUMNS_SIGNATURE
     + ")"
 )
@@ -118,6 +113,15 @@ def read_intact_batches(
     needle_ends: NDArray[np.int64],
     rarest: NDArray[np.int64],
     control: bool,
+    codec: int,
+    function: int,
+    context: int,
+    lz4_header: int,
+    enough: int,
+    largest: int,
+    inflated: NDArray[np.uint8],
+    bounds: NDArray[np.int64],
+    state: NDArray[np.int64],
     positions: NDArray[np.int64],
     heads: NDArray[np.uint8],
     given: NDArray[np.int32],
@@ -129,6 +133,7 @@ def read_intact_batches(
     counts: NDArray[np.int32],
     base_sequences: NDArray[np.int32],
     timestamp_types: NDArray[np.int8],
+    codecs: NDArray[np.int8],
     decoded: NDArray[np.int32],
     incomplete: NDArray[np.uint8],
     found: NDArray[np.uint8],
@@ -152,12 +157,15 @@ def read_intact_batches(
     used: NDArray[np.int64],
 ) -> tuple[int, int, int]:
     """Reads the batches of a file of ``size`` bytes that begin in ``[start, until)``, ``step`` bytes at once, as far as
-    they are intact v2 batches without a codec, and decodes them into columns. Returns how many, where it stopped
-    (bytes), and why: 0 at ``until`` or where ``positions`` is full, :data:`CARE` or :data:`FULL`.
+    they are intact v2 batches with ``codec`` or without one, and decodes them into columns. Returns how many, where it
+    stopped (bytes), and why: 0 at ``until`` or where ``positions`` is full, :data:`CARE` or :data:`FULL`.
 
     ``window``: memory of a page, and :data:`SPACE`, more than the largest batch takes. ``needles``: byte strings that
-    end at ``needle_ends``, of which a batch must have one to be decoded, if there are any; ``rarest`` as
+    end at ``needle_ends``, of which the records of a batch must have one to be decoded, if there are any; ``rarest`` as
     ``mark_containing`` has it, three for each. ``control``: control records are decoded too.
+    ``codec``: 0, or that of payloads that inflate into ``inflated``, ``enough`` bytes before they are decoded;
+    ``function``, ``context``, ``lz4_header`` and ``largest`` as ``INFLATE`` in ``codecs/payload_kernels`` has them;
+    ``bounds`` (one more than batches of a window) and ``state`` (3) are memory for that.
     For each batch, ``positions`` gets where it begins, counted from ``start``, ``heads`` its first 61 bytes, and
     ``given`` its records, :data:`NOT_FOUND` or :data:`PASSED_OVER`. ``rows`` to ``found``: memory for the batches of
     one window, of one length; ``incomplete`` is all 0.
@@ -171,7 +179,7 @@ def read_intact_batches(
         here, batches, chosen = place, 0, 0
         batch_size = np.int64(0)
         while here - place < until - at and batches < len(rows) and count + batches < len(positions):
-            batch_size = _size_of_intact(window, here, end)
+            batch_size = _size_of_intact(window, here, end, codec)
             if batch_size <= 0:
                 break
             row = count + batches
@@ -181,7 +189,16 @@ def read_intact_batches(
                 given[row] = PASSED_OVER
             else:
                 given[row] = NOT_FOUND
-                starts[chosen], ends[chosen], rows[chosen] = here, here + batch_size, row
+                attributes = window[here + _ATTRIBUTES]
+                is_appended = attributes & TIMESTAMP_TYPE_BIT != 0
+                time = _MAX_TIME if is_appended else _BASE_TIME
+                rows[chosen], starts[chosen], ends[chosen] = row, here + _HEADER, here + batch_size
+                timestamp_types[chosen] = LOG_APPEND_TIME if is_appended else CREATE_TIME
+                base_timestamps[chosen] = np.int64(load_u64_be(window, here + time))
+                base_offsets[chosen] = np.int64(load_u64_be(window, here))
+                base_sequences[chosen] = np.int32(load_u32_be(window, here + _SEQUENCE))
+                counts[chosen] = np.int32(load_u32_be(window, here + _COUNT))
+                codecs[chosen], decoded[chosen] = attributes & CODEC_MASK, 0
                 chosen += 1
             batches += 1
             here += batch_size
@@ -191,29 +208,40 @@ def read_intact_batches(
                 return count, at, CARE
             length = wanted
             continue
-        if len(needle_ends) > 0:
-            chosen = _take_found(window, needles, needle_ends, rarest, rows, starts, ends, chosen, found)
-        for batch in range(chosen):
-            here_of = starts[batch]
-            is_appended = window[here_of + _ATTRIBUTES] & TIMESTAMP_TYPE_BIT != 0
-            timestamp_types[batch] = LOG_APPEND_TIME if is_appended else CREATE_TIME
-            base_timestamps[batch] = np.int64(load_u64_be(window, here_of + (_MAX_TIME if is_appended else _BASE_TIME)))
-            base_offsets[batch] = np.int64(load_u64_be(window, here_of))
-            base_sequences[batch] = np.int32(load_u32_be(window, here_of + _SEQUENCE))
-            counts[batch] = np.int32(load_u32_be(window, here_of + _COUNT))
-            starts[batch] = here_of + _HEADER
-            decoded[batch] = 0
-        done = decode_intact_batches(
-            window, 0, starts[:chosen], ends, counts, base_offsets, base_timestamps, timestamp_types, base_sequences,
-            incomplete, selected, offset, timestamp, sequence, timestamp_type, key_ends, key_null, key_data,
-            value_ends, value_null, value_data, header_ends, header_key_ends, header_key_data, header_value_ends,
-            header_value_null, header_value_data, used, decoded,
-        )  # fmt: skip
-        for batch in range(done):
-            given[rows[batch]] = decoded[batch]
-        if done < chosen:
-            count = rows[done]
-            return count, start + positions[count], FULL if decoded[done] == NO_ROOM else CARE
+        source, begins, finishes, first = window, starts[:chosen], ends[:chosen], np.int64(0)
+        while first < chosen:
+            after = np.int64(chosen)
+            if codec != 0:
+                bounds[first] = 0
+                after = inflate_or_copy(
+                    codec, function, context, window, starts[:chosen], ends[:chosen], codecs, lz4_header, first,
+                    enough, inflated, SPACE, largest, bounds, state,
+                )  # fmt: skip
+                if after == first:
+                    count = rows[first]
+                    return count, start + positions[count], CARE
+                source, begins, finishes = inflated, bounds[:after], bounds[1 : after + 1]
+            if len(needle_ends) > 0:
+                group = found[first:after]
+                _mark_found(source, needles, needle_ends, rarest, begins[first:after], finishes[first:after], group)
+            while first < after:
+                last = first
+                while last < after and (len(needle_ends) == 0 or found[last] != 0):
+                    last += 1
+                done = decode_intact_batches(
+                    source, first, begins[:last], finishes, counts, base_offsets, base_timestamps, timestamp_types,
+                    base_sequences, incomplete, selected, offset, timestamp, sequence, timestamp_type, key_ends,
+                    key_null, key_data, value_ends, value_null, value_data, header_ends, header_key_ends,
+                    header_key_data, header_value_ends, header_value_null, header_value_data, used, decoded,
+                )  # fmt: skip
+                for batch in range(first, done):
+                    given[rows[batch]] = decoded[batch]
+                if done < last:
+                    count = rows[done]
+                    return count, start + positions[count], FULL if decoded[done] == NO_ROOM else CARE
+                first = last
+                while first < after and len(needle_ends) > 0 and found[first] == 0:
+                    first += 1
         count += batches
         at += here - place
         if batch_size < 0:

@@ -35,6 +35,7 @@ from benchmarks import (
     writing,
 )
 from benchmarks.data import RECORDS, events
+from benchmarks.machine import describe_machine
 from benchmarks.measure import ROOT, BenchmarkError, Clock, Result, Workload, measure
 
 FAMILIES = (
@@ -74,10 +75,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print(str(error), style="red", markup=False)
         return 1
     if results:
-        console.print(table(results, options.records))
+        machine = describe_machine()
+        console.print(table(results, options.records, machine))
         if options.write:
             measured = f"{datetime.date.today().isoformat()}, {os.cpu_count()} cores"
-            written = page.write_results(page.PAGE.read_text(), results, names(everything), measured)
+            written = page.write_results(page.PAGE.read_text(), results, names(everything), measured, machine)
             page.PAGE.write_text(written)
     return 0 if len(results) == len(chosen) else 1
 
@@ -125,10 +127,11 @@ def run(workloads: Sequence[Workload], runs: int | None, clock: Clock, console: 
     return results
 
 
-def table(results: Sequence[Result], records: int) -> Table:
+def table(results: Sequence[Result], records: int, machine: str) -> Table:
     cores = os.cpu_count()
-    shown = Table(title=f"{records:,} records; medians, (lowest to highest); {cores} cores; above 1, ours is faster")
-    for column in ("workload", "unit", "ours", "theirs", "ratio", "of floor", "size", "anchor"):
+    title = f"{records:,} records; medians, (lowest to highest); {cores} cores; above 1, ours is faster"
+    shown = Table(title=title, caption=machine)
+    for column in ("workload", "unit", "ours", "theirs", "ratio", "by cpu", "of floor", "size", "anchor"):
         is_text = column in ("workload", "unit", "anchor")
         shown.add_column(column, justify="left" if is_text else "right", no_wrap=column == "workload")
     for result in results:
@@ -136,7 +139,8 @@ def table(results: Sequence[Result], records: int) -> Table:
         sides = [spread(figures, workload.unit) for figures in (result.ours, result.theirs)]
         size = "" if result.size_ratio is None else f"{result.size_ratio:.3f}"
         share = "" if result.floor_share is None else f"{result.floor_share:.2f}"
-        shown.add_row(workload.name, workload.unit, *sides, f"{result.ratio:.2f}", share, size, workload.anchor)
+        ratios = (f"{result.ratio:.2f}", f"{result.cpu_ratio:.2f}")
+        shown.add_row(workload.name, workload.unit, *sides, *ratios, share, size, workload.anchor)
     return shown
 
 

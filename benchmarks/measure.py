@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import statistics
 import subprocess
@@ -90,13 +91,17 @@ class Result:
     """Processor time of one pass of each side, by the side's name."""
 
     @property
-    def cpu_ratios(self) -> tuple[float, float] | None:
-        """The ratio by processor time, and what it would be if ours took as much as theirs and ``added`` together: on
-        cores that are always busy, hardly more is possible. None where ``added`` was not measured."""
+    def cpu_ratio(self) -> float:
+        """The ratio by processor time of all threads and processes; above 1, ours needs less."""
+        return self.cpu["theirs"] / self.cpu["ours"] if self.cpu.get("ours") else math.nan
+
+    @property
+    def best_ratio(self) -> float | None:
+        """What that would be if ours took as much as theirs and ``added`` together: on cores that are always busy,
+        hardly more is possible. None where ``added`` was not measured."""
         if "added" not in self.cpu:
             return None
-        ours, theirs, added = (self.cpu[name] for name in ("ours", "theirs", "added"))
-        return theirs / ours, theirs / (theirs + added)
+        return self.cpu["theirs"] / (self.cpu["theirs"] + self.cpu["added"])
 
     @property
     def floor_share(self) -> float | None:
@@ -132,9 +137,11 @@ class Result:
             line |= {"oursBytes": self.sizes[0], "theirsBytes": self.sizes[1], "sizeRatio": rounded(self.size_ratio)}
         if self.floor_share is not None:
             line |= {"floor": rounded(statistics.median(self.floor)), "floorShare": rounded(self.floor_share)}
-        if self.cpu_ratios is not None:
-            line |= {f"{name}Cpu": rounded(seconds) for name, seconds in self.cpu.items()}
-            line |= dict(zip(("cpuRatio", "bestRatio"), map(rounded, self.cpu_ratios), strict=True))
+        line |= {f"{name}Cpu": rounded(seconds) for name, seconds in self.cpu.items() if name != "floor"}
+        if not math.isnan(self.cpu_ratio):
+            line["cpuRatio"] = rounded(self.cpu_ratio)
+        if self.best_ratio is not None:
+            line["bestRatio"] = rounded(self.best_ratio)
         for side, facts in zip(("ours", "theirs"), self.facts, strict=True):
             if facts:
                 line[f"{side}Facts"] = {name: rounded(each) for name, each in facts.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Sequence
 
@@ -11,10 +12,10 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 HEADER = "| workload | ours | theirs | ratio | size | floor | anchor | measured |\n|---|---|---|---|---|---|---|---|\n"
 
 
-def write_results(page: str, results: Sequence[Result], order: Sequence[str], measured: str) -> str:
+def write_results(page: str, results: Sequence[Result], order: Sequence[str], measured: str, machine: str) -> str:
     """Return the page with the rows of these workloads replaced, or added; ``order`` has the names of all.
 
-    ``measured`` says when and where they were measured.
+    ``measured`` says when they were measured; ``machine``, on which machine, is below the table.
     """
     at = page.index(HEADER) + len(HEADER)
     end = page.find("\n\n", at - 1) + 1
@@ -22,7 +23,9 @@ def write_results(page: str, results: Sequence[Result], order: Sequence[str], me
     rows |= {result.workload.name: _row(result, measured) for result in results}
     last = len(order)
     names = sorted(rows, key=lambda name: order.index(name) if name in order else last)
-    return page[:at] + "".join(f"{rows[name]}\n" for name in names) + page[end:]
+    last = f"\nThe rows of {measured.partition(',')[0]}: {machine}.\n"
+    rest = re.sub(r"\A(\nThe rows of .*\n)?", last if results else r"\1", page[end:], count=1)
+    return page[:at] + "".join(f"{rows[name]}\n" for name in names) + rest
 
 
 def _workload(row: str) -> str:

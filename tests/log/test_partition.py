@@ -25,6 +25,7 @@ from tests.random_damage import damage_at_random
 import brokerless
 from brokerless import Finding
 from brokerless.cli import main
+from brokerless.format.read.one_pass import OnePass, Passed
 from brokerless.log import segment
 from brokerless.log.names import LOG_START_OFFSET_CHECKPOINT
 from brokerless.schemas import BATCHES, RECORDS
@@ -297,7 +298,6 @@ def in_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     one pass, however small."""
     monkeypatch.setattr(segment, "STEP", 500)
     monkeypatch.setattr(segment, "ONE_PASS_FROM", 0)
-    monkeypatch.setattr(segment.scan, "__defaults__", (0, None, 500, None))
     monkeypatch.setattr(segment, "WINDOW", 4096)
     monkeypatch.setattr(segment, "LEAST_WINDOW", 1024)
     monkeypatch.setattr("brokerless.log.partition.THREADS_FROM", 0)
@@ -328,6 +328,28 @@ def test_threads_report_the_same_damage_in_the_same_order(seed: int, tmp_path: P
     for request in ({"control": True}, {"isolation": "read_committed"}):
         one = rows_and_findings(tmp_path / source.name, jobs=1, **request)
         assert rows_and_findings(tmp_path / source.name, jobs=3, **request) == one
+
+
+@pytest.mark.usefixtures("in_small_chunks")
+def test_threads_read_in_one_pass_up_to_a_damaged_batch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    source = max((broker_data("clean") / "codec-lz4-1").glob("*.log"), key=lambda each: each.stat().st_size)
+    data = bytearray(source.read_bytes())
+    data[len(data) // 2] ^= 1
+    (log := tmp_path / source.name).write_bytes(data)
+    passed: list[tuple[bool, int]] = []
+    one_pass = OnePass.read
+
+    def counted(self: OnePass, *arguments: int) -> Passed | None:
+        found = one_pass(self, *arguments)
+        passed.append((threading.current_thread() is threading.main_thread(), 0 if found is None else found.size))
+        return found
+
+    monkeypatch.setattr(OnePass, "read", counted)
+    several = rows_and_findings(log, jobs=3)
+    assert not any(is_main for is_main, _ in passed)
+    assert 0 < sum(size for _, size in passed) < len(data)
+    assert several == rows_and_findings(log, jobs=1)
+    assert "checksum-mismatch" in [each.kind for each in several[1]]
 
 
 @pytest.mark.usefixtures("in_small_chunks")

@@ -37,10 +37,16 @@ from brokerless.log.index.readers import load_offset_index, load_time_index, loa
 from brokerless.log.live_segments import PAUSE_S, TRIES, OpenSegment, has_changed, is_unchanged, segment_now
 from brokerless.log.offsets_once.findings import not_above, report_past_last
 from brokerless.log.offsets_once.in_file import FileOverlaps
-from brokerless.log.partition import damage_finding
 from brokerless.log.producer.snapshot import load_producer_snapshot
 from brokerless.log.recovery.misleading_indexes import Aborted, check_segment
-from brokerless.log.segment import Chunk, all_decoded, check_checksums, graded_within_log, scan_in_one_pass
+from brokerless.log.segment import (
+    Chunk,
+    all_decoded,
+    check_checksums,
+    damage_finding,
+    graded_within_log,
+    scan_in_one_pass,
+)
 from brokerless.log.segment_end import is_zero
 from brokerless.log.storage.directory_lock import was_clean_shutdown
 from brokerless.log.storage.files import File

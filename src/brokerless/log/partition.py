@@ -6,20 +6,21 @@ are right.
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.findings import Finding, Kind
-from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import Batches
-from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder, load_decoding_kernels
+from brokerless.format.read.batch_scan import ScanStop
+from brokerless.format.read.decoder import DecodedRecords, Decoder, load_decoding_kernels
 from brokerless.format.read.one_pass import OnePass
 from brokerless.log import segment
 from brokerless.log.directory import PartitionPath
@@ -28,12 +29,25 @@ from brokerless.log.live_segments import open_segments
 from brokerless.log.offsets_once.findings import all_misplaced, report_past_last
 from brokerless.log.offsets_once.in_file import FileOverlaps
 from brokerless.log.offsets_once.segments import FirstSegmentWins, RepeatedOffsets
-from brokerless.log.positions import header_at, highest_before
+from brokerless.log.positions import highest_before, is_followed
 from brokerless.log.producer.recorded_aborts import RecordedAborts
 from brokerless.log.producer.transactions import Transactions, find_transactions
 from brokerless.log.ranges import EVERYTHING, Range, Span, is_past, reaches_end
-from brokerless.log.segment import Chunk, all_decoded, check_checksums, decode_chunk, scan, scan_in_one_pass
+from brokerless.log.segment import (
+    NO_BATCHES,
+    Chunk,
+    all_decoded,
+    check_checksums,
+    damage_finding,
+    decode_chunk,
+    last_batches,
+    read_in_one_pass,
+    scan,
+    scan_further,
+    scan_in_one_pass,
+)
 from brokerless.log.storage.files import File, LocalFile
+from brokerless.log.storage.header_reader import header_reader
 from brokerless.log.storage.read_ahead import SPACE, ReadAhead, Window
 from brokerless.log.walk import start_of, walk
 from brokerless.ordered_threads import OrderedStep, in_order, turns
@@ -49,6 +63,7 @@ chunk usually inflates to, lest its thread pause while others are waited for."""
 
 _NO_ROWS = np.zeros(0, np.bool_)
 
+_TaskT = TypeVar("_TaskT")
 Match = Callable[[DecodedRecords], NDArray[np.bool_]]
 
 
@@ -148,7 +163,7 @@ class FileReader:
         """One chunk after the other."""
         is_requested = isinstance(self.file, LocalFile)  # of others, a few rows wait for no further request
         for chunk in scan_in_one_pass(self.file, self.findings.append, self._one_pass(), start=start, end=end):
-            if self._is_past(chunk):
+            if self._is_past(chunk.batches):
                 break
             load_decoding_kernels(chunk.batches)
             # Checked before anything is left out by its header: a flipped bit would hide records without a word.
@@ -175,36 +190,78 @@ class FileReader:
 
     def read_side_by_side(self, start: int, end: int | None) -> Iterator[DecodedRows]:
         """Chunks are read, checked, decoded and matched in threads; here, what they give is put in order."""
-        local, chunks = threading.local(), _Chunks(self.file, start, end, self.reading.threads)
+        before, is_done = NO_BATCHES, False
+        if isinstance(self.file, LocalFile) and self._one_pass() is not None:
+            parts = _PassedParts(self.file, start, end, self._is_past)
+            work = functools.partial(self._pass, parts)
+            is_done = yield from self._put_in_order(turns(), work, parts.passed)
+            start, before = parts.stopped_at, parts.before
+        if not is_done and start < (self.file.size if end is None else min(end, self.file.size)):
+            chunks = _Chunks(self.file, start, end, self.reading.threads, before)
+            yield from self._put_in_order(chunks.tasks(), lambda task, local: self._read(chunks, *task, local))
+        self._advance(None)
 
-        def work_of(task: tuple[OrderedStep, Window | None]) -> Iterator[_Decoded]:
-            chunk, findings = chunks.take(*task, self._is_past)
-            if chunk is None:
-                yield _Decoded(None, _NO_ROWS, findings)
-                return
-            load_decoding_kernels(chunk.batches)
+    def _put_in_order(
+        self,
+        tasks: Iterator[_TaskT],
+        work: Callable[[_TaskT, threading.local], Iterator[_Decoded]],
+        took: Callable[[Chunk], object] = ignore,
+    ) -> Generator[DecodedRows, None, bool]:
+        """The rows of chunks that threads read, in order, each after ``took`` has it; returns whether nothing that is
+        requested can follow."""
+        local, is_last = threading.local(), False
+
+        def work_of(task: _TaskT) -> Iterator[_Decoded]:
             if not hasattr(local, "decoder"):
                 local.decoder, local.match = self.reading.decoder(), self.reading.make_match()
-            yield from self.work(chunk, findings, local.decoder, local.match)
+                local.one_pass = OnePass(local.decoder, control=self.reading.control)
+            return work(task, local)
 
-        with closing(in_order(chunks.tasks(), work_of, self.reading.threads, _WAITING, _Decoded.size)) as results:
+        with closing(in_order(tasks, work_of, self.reading.threads, waiting=_WAITING, size=_Decoded.size)) as results:
             for _, values in results:
-                checked = next(values)
-                self.findings += checked.findings
-                chunk = checked.chunk
-                if chunk is None:
-                    break
-                batches, is_repeated, is_overlapping = self._new_batches(chunk, checked.valid)
-                if is_repeated or is_overlapping:  # which was not known when it was decoded
-                    yield from self._decode(chunk, batches, is_last=True, is_overlapping=is_overlapping)
-                else:
-                    for each in values:
+                is_decoded_again = False
+                for each in values:
+                    if each.decoded is not None:
                         found = [each]
                         del each
-                        yield from self._selected(found[0].decoded, found.pop())
-                if self._is_last(chunk, batches):
-                    break
-        self._advance(None)
+                        if not is_decoded_again:
+                            yield from self._selected(found[0].decoded, found.pop())
+                        continue
+                    if is_last:
+                        return True
+                    self.findings += each.findings
+                    if each.chunk is None:
+                        return False
+                    took(each.chunk)
+                    batches, is_repeated, is_overlapping = self._new_batches(each.chunk, each.valid)
+                    is_last = self._is_last(each.chunk, batches)
+                    is_decoded_again = is_repeated or is_overlapping  # which was not known when it was decoded
+                    if is_decoded_again:
+                        yield from self._decode(each.chunk, batches, is_last=True, is_overlapping=is_overlapping)
+                if is_last:
+                    return True
+        return False
+
+    def _read(
+        self, chunks: _Chunks, turn: OrderedStep, window: Window | None, local: threading.local
+    ) -> Iterator[_Decoded]:
+        """Yield what a thread makes of the next chunk."""
+        chunk, findings = chunks.take(turn, window, self._is_past)
+        if chunk is None:
+            yield _Decoded(None, _NO_ROWS, findings)
+        else:
+            load_decoding_kernels(chunk.batches)
+            yield from self.work(chunk, findings, local.decoder, local.match)
+
+    def _pass(self, parts: _PassedParts, turn: OrderedStep, local: threading.local) -> Iterator[_Decoded]:
+        """Yield what a thread makes of the next part of the file, in one pass, up to a batch that is for others."""
+        at, until = parts.take(turn)
+        is_last = at == until
+        while at < until and (chunk := read_in_one_pass(self.file, local.one_pass, at, until)) is not None:
+            yield from self.work(chunk, [], local.decoder, local.match)
+            at = chunk.base + int(chunk.batches.ends[-1])
+        if is_last or at < until:
+            yield _Decoded(None, _NO_ROWS, [])
 
     def work(self, chunk: Chunk, findings: list[Finding], decoder: Decoder, match: Match | None) -> Iterator[_Decoded]:
         """Yield what is done of a chunk in a thread: first its checksums, then what its records are."""
@@ -291,8 +348,8 @@ class FileReader:
         self.findings += [] if finding is None else [finding]
         return batches.take(~repeated), True, is_overlapping
 
-    def _is_past(self, chunk: Chunk) -> bool:
-        return self.reading.span is None and is_past(chunk.batches, self.requested)
+    def _is_past(self, batches: Batches) -> bool:
+        return self.reading.span is None and is_past(batches, self.requested)
 
     def _is_last(self, chunk: Chunk, batches: Batches) -> bool:
         return self.reading.span is None and reaches_end(batches, self.requested) and is_followed(self.file, chunk)
@@ -305,10 +362,45 @@ class FileReader:
             self.report(self.findings.pop(0))
 
 
+class _PassedParts:
+    """Parts of a local file that threads read in one pass. Where one begins is known by the headers of those before.
+
+    ``stopped_at``: how far (bytes) chunks were given in order, and ``before``: the last batches of these. There is the
+    end, or a batch that is not for one pass.
+    """
+
+    def __init__(self, file: LocalFile, start: int, end: int | None, is_past: Callable[[Batches], bool]) -> None:
+        self.stopped_at, self.before = start, NO_BATCHES
+        self._file, self._read, self._is_past = file, header_reader(file), is_past
+        self._at, self._until = start, file.size if end is None else min(end, file.size)
+        self._most = min(segment.WINDOW, _WINDOW_OF_THREADS)
+        self._size = min(segment.FIRST_WINDOW, self._most)
+
+    def take(self, turn: OrderedStep) -> tuple[int, int]:
+        """Return where the next part begins and ends (bytes), which is the same after the last."""
+        with turn.taken():
+            start = self._at
+            if start >= self._until:
+                return start, start
+            walked, batches = self._read(start, min(start + self._size, self._until), self._file.size)
+            if not len(batches) or self._is_past(batches):
+                self._until = start
+                return start, start
+            self._at, self._size = start + walked.stopped_at, min(8 * self._size, self._most)
+            if walked.stop != ScanStop.LIMIT:
+                self._until = self._at
+            return start, self._at
+
+    def passed(self, chunk: Chunk) -> None:
+        """Takes the chunk whose turn it is."""
+        self.before = last_batches(self.before, chunk.batches, chunk.base, self._file.size)
+        self.stopped_at = chunk.base + int(chunk.batches.ends[-1])
+
+
 class _Chunks:
     """The chunks of one file, which threads take in turn: each reads its own part of the file before its turn comes."""
 
-    def __init__(self, file: File, start: int, end: int | None, threads: int) -> None:
+    def __init__(self, file: File, start: int, end: int | None, threads: int, before: Batches) -> None:
         self._ahead: ReadAhead | None = None
         self._findings: list[Finding] = []
         windows, step = None, segment.STEP
@@ -318,7 +410,7 @@ class _Chunks:
             file.expect_windows(threads + 4)
             self._ahead = ReadAhead(file, start, until, first=segment.FIRST_WINDOW, most=most)
             windows, step = self._ahead.read, most + SPACE
-        self._chunks = scan(file, self._findings.append, start, end=end, step=step, windows=windows)
+        self._chunks = scan_further(file, self._findings.append, start, end, before=before, step=step, windows=windows)
 
     def tasks(self) -> Iterator[tuple[OrderedStep, Window | None]]:
         """Without end: those after the last chunk find nothing."""
@@ -326,14 +418,14 @@ class _Chunks:
             yield turn, None if self._ahead is None else self._ahead.plan()
 
     def take(
-        self, turn: OrderedStep, window: Window | None, is_past: Callable[[Chunk], bool]
+        self, turn: OrderedStep, window: Window | None, is_past: Callable[[Batches], bool]
     ) -> tuple[Chunk | None, list[Finding]]:
         """The next chunk, and what was found on the way to it; None at the end, or where all is past what is read."""
         if self._ahead is not None and window is not None:
             self._ahead.fetch(window)
         with turn.taken():
             chunk = next(self._chunks, None)
-            if chunk is not None and is_past(chunk):
+            if chunk is not None and is_past(chunk.batches):
                 chunk = None
                 self._chunks.close()
             found = self._findings.copy()
@@ -368,24 +460,6 @@ def stable_range(reading: Reading) -> Range:
     if stable is None:
         return reading.range
     return reading.range.narrow(Range(end_offset=stable))
-
-
-def is_followed(file: File, chunk: Chunk) -> bool:
-    """Return whether another batch begins where a chunk ends, by its header; where none does, what is there instead is
-    still to be reported."""
-    position, last = int(chunk.positions[-1] + chunk.batches.sizes[-1]), int(chunk.batches.end_of_records[-1])
-    following = header_at(file, position, least=layouts.BATCH_V2_SIZE)
-    if following is None:
-        return False
-    size = int(following.sizes[0])
-    is_whole = size >= layouts.BATCH_V2_SIZE and position + size <= min(file.size, file.size_now())
-    return is_whole and int(following.magic[0]) == layouts.MAGIC_V2 and int(following.entry_offset[0]) > last
-
-
-def damage_finding(path: str, damage: Damage) -> Finding:
-    return damage.kind.at(
-        path, damage.message, severity="error", position=damage.position, offset=damage.base_offset, found=damage.found
-    )
 
 
 def _chosen(batches: Batches, reading: Reading, requested: Range) -> NDArray[np.bool_]:

@@ -13,7 +13,7 @@ from brokerless.format.read.batch_headers import Batches, checksums_match, read_
 from brokerless.format.read.batch_scan import ScanStop, scan_batches
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.index.readers import load_offset_index
-from brokerless.log.segment import WINDOW, scan_headers
+from brokerless.log.segment import WINDOW, Chunk, scan_headers
 from brokerless.log.storage.files import File
 from brokerless.progress import ignore
 
@@ -82,6 +82,18 @@ def last_indexed(file: File, segment: SegmentPaths) -> int:
         return 0
     position = int(index.positions[-1])
     return position if is_batch_up_to(file, position, int(index.offsets[-1])) else 0
+
+
+def is_followed(file: File, chunk: Chunk) -> bool:
+    """Return whether another batch begins where a chunk ends, by its header; where none does, what is there instead is
+    still to be reported."""
+    position, last = int(chunk.positions[-1] + chunk.batches.sizes[-1]), int(chunk.batches.end_of_records[-1])
+    following = header_at(file, position, least=layouts.BATCH_V2_SIZE)
+    if following is None:
+        return False
+    size = int(following.sizes[0])
+    is_whole = size >= layouts.BATCH_V2_SIZE and position + size <= min(file.size, file.size_now())
+    return is_whole and int(following.magic[0]) == layouts.MAGIC_V2 and int(following.entry_offset[0]) > last
 
 
 def header_at(file: File, position: int, least: int = layouts.HEADER_SIZE_UP_TO_MAGIC) -> Batches | None:

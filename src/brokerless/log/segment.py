@@ -62,6 +62,7 @@ ONE_PASS_FROM = 1 << 20
 """The same for which it pays to check and decode as it is read."""
 _NEAR = 1 << 14
 """Bytes between two batches that are read rather than passed over."""
+NO_BATCHES = Batches(np.empty(0, np.int64), np.empty((0, layouts.BATCH_V2_SIZE), np.uint8), 0)
 _EMPTY = np.empty(0, np.uint8)
 
 _BREAKS = {
@@ -148,6 +149,14 @@ def scan(
     return _scan_by_windows(file, report, start, end=end, walk=_Walk(step, windows, chain_only))
 
 
+def scan_further(
+    file: File, report: Report, start: int, end: int | None, before: Batches, step: int, windows: Windows | None
+) -> Generator[Chunk]:
+    """The same for one who has read the batches before ``start`` in another way; ``before``: the last of them
+    (:func:`last_batches`)."""
+    return _scan_by_windows(file, report, start, end=end, walk=_Walk(step, windows, chain_only=False, before=before))
+
+
 def scan_in_one_pass(
     file: File, report: Report, one_pass: OnePass | None, start: int = 0, end: int | None = None
 ) -> Generator[Chunk]:
@@ -170,7 +179,7 @@ def scan_headers(
 ) -> Iterator[Chunk]:
     """The same for callers that read headers, and seldom what is between them: of local files, little else is read, and
     chunks have to be loaded (:meth:`Chunk.load`). Of zeros at the end, one window is read."""
-    at, before = start, _NO_BATCHES
+    at, before = start, NO_BATCHES
     if isinstance(file, LocalFile) and file.size - start > HEADERS_FROM:
         read, until = header_reader(file), file.size if end is None else min(end, file.size)
         while at < until:
@@ -183,11 +192,11 @@ def scan_headers(
             stop, broken = at + walked.stopped_at, None
             if walked.stop != ScanStop.LIMIT:
                 broken = _break(
-                    file, _last_of(before, batches, at, file.size), stop, zeros=WINDOW, chain_only=chain_only
+                    file, last_batches(before, batches, at, file.size), stop, zeros=WINDOW, chain_only=chain_only
                 )
             if len(batches):
                 yield Chunk(_EMPTY, at, batches, file)
-                before, at = _last_of(before, batches, at, file.size), stop
+                before, at = last_batches(before, batches, at, file.size), stop
             if broken is not None:
                 for finding in broken.findings:
                     report(finding)
@@ -213,13 +222,15 @@ def _growing_windows(file: LocalFile) -> Windows:
 
 class _Walk(NamedTuple):
     """How a file is walked. ``step``: bytes of a chunk. ``windows``: None for those that fit the file. ``zeros``: how
-    many bytes of those at the end are read, None for all. ``one_pass``: reads what it can of a local file."""
+    many bytes of those at the end are read, None for all. ``one_pass``: reads what it can of a local file. ``before``:
+    the last batches before its start."""
 
     step: int
     windows: Windows | None
     chain_only: bool
     zeros: int | None = None
     one_pass: OnePass | None = None
+    before: Batches = NO_BATCHES
 
 
 def _scan_by_windows(file: File, report: Report, start: int, end: int | None, walk: _Walk) -> Generator[Chunk]:
@@ -233,17 +244,21 @@ def _scan_by_windows(file: File, report: Report, start: int, end: int | None, wa
 
 
 def _scan(file: File, report: Report, start: int, end: int | None, walk: _Walk, windows: Windows) -> Generator[Chunk]:
-    step, _, chain_only, zeros, one_pass = walk
+    step, _, chain_only, zeros, one_pass, before = walk
     at, end = start, file.size if end is None else min(end, file.size)
-    needed, before, last = 0, _NO_BATCHES, start - 1
+    needed, last = 0, start - 1
     passes = one_pass is not None and ends_in_v2(_headers_at(file, at))
     while at < end:
         until = min(step, end - at)
-        if passes and (chunk := _pass(file, one_pass, at, at + until)) is not None and chunk.passed is not None:
+        if (
+            passes
+            and (chunk := read_in_one_pass(file, one_pass, at, at + until)) is not None
+            and chunk.passed is not None
+        ):
             passes = not chunk.passed.is_stopped
             yield chunk
             last = at + int(chunk.positions[-1])
-            before, at = _last_of(before, chunk.batches, at, file.size), at + int(chunk.batches.ends[-1])
+            before, at = last_batches(before, chunk.batches, at, file.size), at + int(chunk.batches.ends[-1])
             continue
         buffer, window = windows(at, until, needed)
         walked = scan_batches(buffer, max_bytes=until)
@@ -271,13 +286,13 @@ def _scan(file: File, report: Report, start: int, end: int | None, walk: _Walk, 
                 broken = _Break((describe_shrinking(file, stop, ended),))
             else:
                 broken = _break(
-                    file, _last_of(before, batches, at, file.size), stop, zeros=zeros, chain_only=chain_only
+                    file, last_batches(before, batches, at, file.size), stop, zeros=zeros, chain_only=chain_only
                 )
         if len(batches):
             passes = one_pass is not None and ends_in_v2(batches) and _ends_intact(buffer, batches)
             yield Chunk(buffer, at, batches)
             last = at + int(batches.positions[-1])
-            before, at = _last_of(before, batches, at, file.size), stop
+            before, at = last_batches(before, batches, at, file.size), stop
         elif is_cut and size > LARGEST_WINDOW:
             report(_too_large(file, at, size))
             at += size
@@ -300,7 +315,7 @@ def _ends_intact(buffer: NDArray[np.uint8], batches: Batches) -> bool:
     return bool(checksums_match(buffer, batches.take(slice(len(batches) - 1, None))).all())
 
 
-def _pass(file: File, one_pass: OnePass | None, start: int, until: int) -> Chunk | None:
+def read_in_one_pass(file: File, one_pass: OnePass | None, start: int, until: int) -> Chunk | None:
     """The next batches of a local file that are read in one pass. Where they do not follow those before, one of these
     may be damaged and hide others, but not if they are intact."""
     if one_pass is None or not isinstance(file, LocalFile):
@@ -328,7 +343,7 @@ def _passed_over(
         rows.insert(0, 0)
     name = parse_segment_file(directory_name(file.path))
     for row in rows:
-        known = _last_of(before, batches.take(slice(0, row)), base, file.size)
+        known = last_batches(before, batches.take(slice(0, row)), base, file.size)
         below = MAX_INT64 if row == len(batches) else int(firsts[row])
         place = int(positions[row]), below, 0 if name is None else name.offset
         found = find_passed_over(file.read, known, *place, LARGEST_WINDOW)
@@ -346,10 +361,7 @@ class _Break:
     resume_at: int | None = None
 
 
-_NO_BATCHES = Batches(np.empty(0, np.int64), np.empty((0, layouts.BATCH_V2_SIZE), np.uint8), 0)
-
-
-def _last_of(before: Batches, batches: Batches, base: int, size: int) -> Batches:
+def last_batches(before: Batches, batches: Batches, base: int, size: int) -> Batches:
     """The last batches of a file of ``size`` bytes up to those of a window, which begins at ``base``."""
     few = MOST_BROKEN + 2
     positions = np.concatenate([before.positions[-few:], batches.positions[-few:] + base])[-few:]
@@ -472,6 +484,12 @@ def all_decoded(decoder: Decoder, chunk: Chunk, chosen: Batches, report: Report 
         last = [rest]
         del rest
         yield last.pop()
+
+
+def damage_finding(path: str, damage: Damage) -> Finding:
+    return damage.kind.at(
+        path, damage.message, severity="error", position=damage.position, offset=damage.base_offset, found=damage.found
+    )
 
 
 def report_damages(wrappers: Iterable[Damage], path: str, base: int, report: Report) -> None:

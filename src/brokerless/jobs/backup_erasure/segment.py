@@ -18,8 +18,7 @@ from brokerless.jobs.erase.selection import Matcher, Selection
 from brokerless.jobs.rewrite.reading import is_damage
 from brokerless.log.backups.replaced import OldSegment, ReplacedSegment
 from brokerless.log.backups.snapshot import SnapshotSegment
-from brokerless.log.partition import damage_finding
-from brokerless.log.segment import Chunk, check_checksums, scan
+from brokerless.log.segment import Chunk, check_checksums, damage_finding, scan
 from brokerless.log.tiered.decryption import KeyPairs, unwrap
 from brokerless.log.tiered.listing.stored_objects import object_differs
 from brokerless.log.tiered.manifest import IndexName, Manifest

@@ -30,9 +30,8 @@ from brokerless.log.commit.partition_writer import PartitionWriter
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
 from brokerless.log.offsets_once.batches import OffsetsOnce, earlier_offsets
-from brokerless.log.partition import damage_finding
 from brokerless.log.ranges import Range, from_log_start
-from brokerless.log.segment import Chunk, check_checksums, scan
+from brokerless.log.segment import Chunk, check_checksums, damage_finding, scan
 from brokerless.log.walk import check_ends, walk_part
 from brokerless.log.write.follower_append import whole_batches
 from brokerless.offset_spans import Span

@@ -23,11 +23,11 @@ from brokerless.log.live_segments import OpenSegment, open_segments
 from brokerless.log.offset_gaps import check_following, is_gap
 from brokerless.log.offsets_once.batches import OffsetsOnce
 from brokerless.log.offsets_once.findings import report_past_last
-from brokerless.log.partition import damage_finding, transactions_of
+from brokerless.log.partition import transactions_of
 from brokerless.log.producer.transactions import Transactions
 from brokerless.log.ranges import EVERYTHING, from_log_start
 from brokerless.log.seek import log_start_after_end
-from brokerless.log.segment import check_checksums, scan
+from brokerless.log.segment import check_checksums, damage_finding, scan
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.walk import check_ends, walk_part
 from brokerless.progress import Done, Report

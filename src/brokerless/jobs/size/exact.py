@@ -19,9 +19,8 @@ from brokerless.jobs.size.choices import Choice
 from brokerless.jobs.size.contents import Contents, contents_of, decode_contents, without_records
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import open_segments
-from brokerless.log.partition import damage_finding
 from brokerless.log.ranges import from_log_start
-from brokerless.log.segment import Chunk, check_checksums, scan
+from brokerless.log.segment import Chunk, check_checksums, damage_finding, scan
 from brokerless.progress import Done, Report
 
 _SHARED_BYTES = 128 << 20

@@ -28,8 +28,7 @@ from brokerless.jobs.size.batch_finder import BatchSearch
 from brokerless.jobs.size.contents import decode_contents, stored_bytes, without_records
 from brokerless.jobs.size.places import SampledSegment
 from brokerless.log.live_segments import ReplacedError, open_listed
-from brokerless.log.partition import damage_finding
-from brokerless.log.segment import Chunk, check_checksums
+from brokerless.log.segment import Chunk, check_checksums, damage_finding
 from brokerless.log.segment_end import no_batches
 from brokerless.log.storage.files import File
 from brokerless.progress import Report

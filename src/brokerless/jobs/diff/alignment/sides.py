@@ -25,10 +25,10 @@ from brokerless.log.offset_gaps import shows_compaction
 from brokerless.log.offsets_once.batches import OffsetsOnce
 from brokerless.log.offsets_once.findings import falls_within, misplaced
 from brokerless.log.offsets_once.records import first_offsets
-from brokerless.log.partition import damage_finding, transactions_of
+from brokerless.log.partition import transactions_of
 from brokerless.log.producer.transactions import Transactions
 from brokerless.log.ranges import Range
-from brokerless.log.segment import Chunk, check_checksums, scan, scan_headers
+from brokerless.log.segment import Chunk, check_checksums, damage_finding, scan, scan_headers
 from brokerless.log.walk import start_of
 from brokerless.progress import Done, Report, ignore
 

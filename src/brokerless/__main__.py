@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
-import os
-import sys
-from contextlib import suppress
-from threading import active_count
+import signal
 from typing import NoReturn
-
-from brokerless.cli import main
 
 
 def run() -> NoReturn:
@@ -18,8 +12,18 @@ def run() -> NoReturn:
     What Python registers for its end is done; objects are not taken apart one by one, which takes 0.05 to 0.2 s, and in
     which a thread of Arrow's that frees memory of Python's ends the process with an abort (pyarrow 26: ``~PyBuffer``).
     They are where a thread still runs, or a profiler or a debugger waits for the end."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while modules are imported is no traceback
+    import atexit
+    import os
+    import sys
+    from contextlib import suppress
+    from threading import active_count
+
     # A thread of NumPy's OpenBLAS on each core spins for a tenth of a second, and nothing here multiplies matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from brokerless.cli import main
+
     exit_code = main()
     is_watched = sys.getprofile() is not None or sys.gettrace() is not None
     if is_watched or active_count() > 1:

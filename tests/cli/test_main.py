@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -129,6 +130,37 @@ sys.exit(main(sys.argv[1:]))
 """
     result = python("-c", code, "cat", DATA)
     assert (result.returncode, result.stdout, result.stderr) == (130, b"", b"")
+
+
+@pytest.mark.slow(reason="a process")
+def test_an_interrupt_before_there_is_a_command_line_ends_without_a_traceback() -> None:
+    code = """
+import signal, sys
+from brokerless.__main__ import run
+
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == "brokerless.cli":
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+run()
+"""
+    result = python("-c", code, "cat", DATA)
+    assert (result.returncode, result.stdout, result.stderr) == (-signal.SIGINT, b"", b"")
+
+
+@pytest.mark.parametrize("command", [["verify"], ["verify", "--json"], ["diff"], ["diff", "--json"]])
+@pytest.mark.slow(reason="a process")
+def test_a_reader_that_goes_away_hides_no_findings(command: list[str]) -> None:
+    log = case("damaged/all-crcs-wrong").log
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as stdout:
+        arguments = [*command, str(log), *([str(log)] if command[0] == "diff" else [])]
+        process = [sys.executable, "-m", "brokerless", *arguments]
+        result = subprocess.run(process, stdout=stdout, stderr=subprocess.PIPE, timeout=60)
+    assert (result.returncode, b"Traceback" in result.stderr) == (1, False)
 
 
 @pytest.mark.slow(reason="a process")

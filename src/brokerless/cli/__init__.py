@@ -14,12 +14,22 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import current_thread, main_thread
-from typing import TextIO
+from typing import Any, TextIO
 
 from brokerless.cli.commands import COMMANDS, GROUPS
 from brokerless.cli.help_pages import print_help
-from brokerless.cli.output import CLEAN, INTERRUPTED, TERMINATED, UNUSABLE, abandon_stdout, complain, screen
-from brokerless.cli.pager import no_pager, paged
+from brokerless.cli.output import (
+    CLEAN,
+    INTERRUPTED,
+    TERMINATED,
+    UNUSABLE,
+    abandon_stdout,
+    complain,
+    known_exit_code,
+    output_of_command,
+    screen,
+)
+from brokerless.cli.pager import ends_with_reader, no_pager, paged
 from brokerless.cli.parser import load_command, parse
 from brokerless.cli.progress import shown
 from brokerless.cli.selection import paths_below
@@ -86,7 +96,7 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
     if stdout is None:  # closed before: there is nowhere to write to
         return UNUSABLE
     try:
-        with _ending_in_order(), shown():
+        with _ending_in_order(is_own_process), shown():
             exit_code = _run(arguments, is_own_process)
             stdout.flush()
             _report_unkept_kernels()
@@ -101,7 +111,7 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
         return TERMINATED
     except BrokenPipeError:
         abandon_stdout()
-        return CLEAN
+        return known_exit_code()
     except OSError as error:  # a full disk, say
         from brokerless.log.storage.write_errors import reason_of
 
@@ -122,20 +132,25 @@ class _TerminatedError(BaseException):
 
 
 @contextmanager
-def _ending_in_order() -> Generator[None]:
-    if current_thread() is not main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield
-        return
+def _ending_in_order(is_own_process: bool) -> Generator[None]:
+    """Have signals end what runs meanwhile in order, whatever they did before, as far as nobody else takes them."""
 
     def end(*_: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the next one ends it at once
         raise _TerminatedError
 
-    signal.signal(signal.SIGTERM, end)
+    handlers: dict[signal.Signals, Any] = {signal.SIGTERM: end}
+    if is_own_process:
+        handlers[signal.SIGINT] = signal.default_int_handler
+    is_main = current_thread() is main_thread()
+    own = {each: do for each, do in handlers.items() if is_main and signal.getsignal(each) == signal.SIG_DFL}
+    for each, do in own.items():
+        signal.signal(each, do)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for each in own:
+            signal.signal(each, signal.SIG_DFL)
 
 
 def _run(arguments: list[str], is_own_process: bool) -> int:
@@ -179,10 +194,10 @@ def _run(arguments: list[str], is_own_process: bool) -> int:
     with shown_on(screen(is_wide=getattr(options, "wide", True))):
         if getattr(options, "all_below", False):
             options.paths = paths_below(options.paths)
-        exit_code = CLEAN  # of a pager that was quit before the end
-        with _working_at_once(options), paged(name, options):
-            exit_code = command.run(options)
-        return exit_code
+        with output_of_command(ends_with_reader=ends_with_reader(name, options)), _working_at_once(options):
+            with paged(name, options):
+                return command.run(options)
+            return known_exit_code()  # of a pager that was quit before the end
 
 
 def _print_man_page(names: Sequence[str]) -> int:

@@ -30,6 +30,25 @@ CLEAN, FINDINGS, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 _OF_MANY_FILES = (Kind.REMOTE_KEY_MISSING,)
 """Kinds that are said once for all files that have the reason in common."""
+_latest: Output | None = None
+_ends_with_reader = True
+
+
+@contextmanager
+def output_of_command(*, ends_with_reader: bool) -> Generator[None]:
+    """What a command writes meanwhile. ``ends_with_reader``: nothing is left to do for it once nobody reads on
+    (``| head``); else the rest of its output is lost, and its exit code is the same as with a reader."""
+    global _latest, _ends_with_reader
+    before, _latest, _ends_with_reader = _ends_with_reader, None, ends_with_reader
+    try:
+        yield
+    finally:
+        _ends_with_reader = before
+
+
+def known_exit_code() -> int:
+    """The exit code of the command that wrote last, by what it has found so far."""
+    return CLEAN if _latest is None else _latest.exit_code
 
 
 class Output:
@@ -37,6 +56,8 @@ class Output:
     is one. ``unread``: why paths of the command line were not read."""
 
     def __init__(self) -> None:
+        global _latest
+        _latest = self
         self.exit_code = CLEAN
         self.unread = 0
         self._in_common: dict[str, list[str]] = {}
@@ -62,7 +83,7 @@ class Output:
 
     def write(self, pieces: Iterable[bytes | memoryview]) -> None:
         for piece in pieces:
-            with above_bar(piece, to_terminal=self.is_terminal):
+            with above_bar(piece, to_terminal=self.is_terminal), _reader_may_leave():
                 self._stdout.write(piece)
                 if self.is_terminal:
                     self._stdout.flush()
@@ -157,7 +178,8 @@ class Output:
         complain(text)
 
     def flush(self) -> None:
-        self._stdout.flush()
+        with _reader_may_leave():
+            self._stdout.flush()
 
     def end(self) -> int:
         """The exit code, when all is written."""
@@ -286,6 +308,16 @@ def first_line(error: UnreadableError) -> str:
     """An error of many lines (every place where a library was searched, for example) is cut to the first."""
     reason = str(error.__cause__ or "").strip()
     return str(error).replace(reason, reason.splitlines()[0]) if "\n" in reason else str(error)
+
+
+@contextmanager
+def _reader_may_leave() -> Generator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        if _ends_with_reader:
+            raise
+        abandon_stdout()
 
 
 def abandon_stdout() -> None:

@@ -122,7 +122,7 @@ def paged(name: str, options: Namespace | None = None) -> Generator[None]:
         return
     stdout = sys.stdout
     stdout.flush()
-    output = PagedOutput(stdout.buffer, command, ends_with_pager=name in _ENDING)
+    output = PagedOutput(stdout.buffer, command, ends_with_pager=ends_with_reader(name, options))
     text = io.TextIOWrapper(output, stdout.encoding, stdout.errors, write_through=True)  # type: ignore[arg-type]
     sys.stdout, _paged = text, output
     try:
@@ -161,6 +161,11 @@ def is_for_reading(name: str, options: Namespace | None) -> bool:
     if name in WORKING:
         return getattr(options, "dry_run", False) or not getattr(options, "apply", True)
     return True
+
+
+def ends_with_reader(name: str, options: Namespace | None = None) -> bool:
+    """Return whether nothing is left to do for a command once nobody reads on: after a pager was quit, or ``head``."""
+    return name in _ENDING or getattr(options, "follow", None) is not None
 
 
 def _is_at_terminal(options: Namespace | None) -> bool:

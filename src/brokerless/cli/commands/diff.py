@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from brokerless.cli.options import add_metrics, add_remote, add_tiered, add_topics, refuse_metrics, write_metrics
-from brokerless.cli.output import FINDINGS, UNUSABLE, Output
+from brokerless.cli.output import CLEAN, FINDINGS, UNUSABLE, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import named_topics, select
@@ -207,6 +207,7 @@ def _compare(
                 output.unreadable(each)
                 continue
             found.append(each)
+            output.exit_code = max(output.exit_code, CLEAN if each.is_same else FINDINGS)
             for finding in each.findings:
                 output.say(str(finding))
             if options.json:

@@ -28,6 +28,7 @@ from confluent_kafka.admin import (
 
 import brokerless
 from brokerless.errors import ClusterError, UnreadableError, UsageError
+from brokerless.jobs.diff import copies
 from brokerless.jobs.diff.live import cluster, copy
 from tests.cli.conftest import Run
 from tests.cli.conftest import run as run
@@ -213,7 +214,7 @@ def test_records_that_do_not_come_are_an_error_of_their_partition(
         listed: Any = found.partitions
         return replace(found, partitions=tuple(replace(each, end=each.end + 1) for each in listed))
 
-    monkeypatch.setattr(cluster, "list_partitions", further)
+    monkeypatch.setattr(copies, "list_partitions", further)
     with pytest.raises(UnreadableError, match=r"live-mixed-0.*no record came for 1 s after offset"):
         brokerless.diff(running.disk, running.url, topics=["live-mixed"])
 
@@ -269,7 +270,7 @@ def test_a_topic_that_is_made_again_while_it_is_read_is_no_mixture_of_both(
         return found
 
     disk = str(broker.log_dir / "twice-0")
-    monkeypatch.setattr(cluster, "list_partitions", made_again)
+    monkeypatch.setattr(copies, "list_partitions", made_again)
     with pytest.raises(UnreadableError, match="twice-0: the topic was deleted or made again while it was read"):
         brokerless.diff(disk, running.url, topics=["twice"], only=["records"], allow=["another-topic"])
     wait(broker.admin(), "delete_topics", ["twice"])

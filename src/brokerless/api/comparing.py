@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from brokerless.api.jobs import select_topics
+from brokerless.api.jobs import is_chosen, select_topics
 from brokerless.api.log import Log
 from brokerless.clusters.listing import open_directory
 from brokerless.errors import UnreadableError, UsageError
@@ -58,50 +58,29 @@ def diff(request: DiffRequest) -> Diff:
     >>> found.differences().select(["firstOffset", "lastOffset", "cause"]).to_pylist()[0]
     {'firstOffset': 220, 'lastOffset': 269, 'cause': 'changed'}
     """
-    from brokerless.jobs.diff.beside.groups import GroupSettings
-    from brokerless.jobs.diff.beside.parts import RECORDS, compare_beside_records, requested
-    from brokerless.jobs.diff.job import DiffSettings, diff_task
-    from brokerless.jobs.diff.job import diff as diff_pairs
-    from brokerless.jobs.diff.pairing import check_pairing, requested_pairs, requested_runs, requested_schemas
+    from brokerless.jobs.diff.plan import plan_diff
     from brokerless.jobs.diff.results import Diff
-    from brokerless.jobs.diff.topics import by_key, diff_topic_task, pair_topics
 
-    check_pairing(request)
-    topics, only = request.topics, request.only
-    settings = DiffSettings.of(request)
-    sides = [_side(each, request.config) for each in (request.left, request.right)]
+    topics = request.topics
+    is_wanted = _is_wanted(None if request.offset_syncs is not None else topics)  # mirrors have other names
+    left, right = (_side(each, request.config, is_wanted) for each in (request.left, request.right))
     narrowed = [
         each for side in (request.left, request.right) for each in _listed(side) if isinstance(each, Log) and each.name
     ]
     if topics is None and any(each.topic_partition is None for each in narrowed):
         topics = sorted({one.topic or "" for each in narrowed for one in each.paths})
-    there = [one for each in sides for one in each.partitions]
+    there = [*left.partitions, *right.partitions]
     named = {each.path for each in select_topics(there, topics)}
-    paths = {each.path for side in sides for each in side.directories}
     if topics is None:
+        paths = {each.path for side in (left, right) for each in side.directories}
         named = {each.path for each in there if not is_internal(each.topic) or each.path in paths}
-    everything = sides
-    settings = replace(settings, schemas=requested_schemas(request, (sides[0], sides[1])))
-    sides = [replace(each, partitions=[one for one in each.partitions if one.path in named]) for each in sides]
+    left, right = (
+        replace(each, partitions=[one for one in each.partitions if one.path in named]) for each in (left, right)
+    )
     report = request.on_damage or ignore
-    runs = requested_runs(request)
-    only = only or ((RECORDS,) if request.offset_syncs is not None or by_key(request) else ())
-    running: Any = {"spark": request.spark, "done": request.done, "processes": 1}
-    has_records = RECORDS in requested(only)
-    if by_key(request):
-        topic_pairs = pair_topics(*sides) if has_records else ()
-        results = diff_pairs(topic_pairs, settings, work=diff_topic_task, **running)
-    else:
-        left, right = sides
-        if request.offset_syncs is not None:  # mirrors have other names
-            mirrored = [one for one in everything[1].partitions if not is_internal(one.topic) or one.path in named]
-            right = replace(right, partitions=mirrored)
-        pairs = requested_pairs(request, (left, right), runs, report)
-        results = diff_pairs(pairs if has_records else (), settings, work=diff_task, **running)
-    found = _compared(results, report)
-    chosen = None if topics is None else {each.topic or "" for side in sides for each in side.partitions}
-    of_groups = GroupSettings(settings.allowed, chosen, settings.max_batch_bytes, runs)
-    beside = compare_beside_records((sides[0], sides[1]), only, of_groups, report)
+    plan = plan_diff(request, (left, right), report, is_narrowed=topics is not None)
+    found = _compared(plan.compare_records(spark=request.spark, done=request.done, processes=1), report)
+    beside = plan.compare_others(report)
     return Diff(ShownList(found), beside.groups, beside.state)
 
 
@@ -169,32 +148,32 @@ def _listed(compared: Compared) -> list[Any]:
     return list(several)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
-def _side(compared: Compared, config: Mapping[str, str] | str | os.PathLike[str] | None = None) -> Side:
+def _is_wanted(topics: Collection[str] | None) -> Callable[[str], bool]:
+    return lambda topic: is_chosen(topic, topics)
+
+
+def _side(
+    compared: Compared,
+    config: Mapping[str, str] | str | os.PathLike[str] | None = None,
+    is_wanted: Callable[[str], bool] = bool,
+) -> Side:
+    from brokerless.jobs.diff.copies import list_without_segments
     from brokerless.jobs.diff.pairs import Side
 
     client = os.fspath(config) if isinstance(config, os.PathLike) else config
-
     several = _listed(compared)
     if not several:
         raise UsageError("give at least one path for each side")
     directories: list[LogDirectory] = []
     partitions: list[PartitionPath] = []
     for each in several:
-        log = each if isinstance(each, Log) else Log(_directory(each, client))
+        log = each
+        if not isinstance(each, Log):
+            log = Log(list_without_segments(each, client, is_wanted) or open_directory(Location.of(each)))
         one = log.topic_partition and log.paths[0]
         directories.append(LogDirectory(one.location, "partition", (one,)) if one else log.directory)
         partitions += log.paths
     return Side(directories, partitions, client)
-
-
-def _directory(path: str | os.PathLike[str], client: Mapping[str, str] | str | None) -> LogDirectory:
-    from brokerless.jobs.diff.exported.listing import list_tables, table_form
-    from brokerless.jobs.diff.live.cluster import connect, is_live, list_partitions
-
-    if is_live(path):
-        return list_partitions(connect(str(path), client))
-    form = table_form(Location.of(path))
-    return open_directory(Location.of(path)) if form is None else list_tables(Location.of(path), form)
 
 
 def assert_same_log(left: Compared, right: Compared, *, allow: Collection[str] = ()) -> None:

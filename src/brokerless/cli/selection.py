@@ -57,9 +57,13 @@ def select(partitions: Sequence[PartitionPath], options: Namespace) -> tuple[lis
 
 def is_selected(options: Namespace, topic: str, number: int) -> bool:
     """Return whether a partition is selected that was not there when the others were."""
+    return is_topic_selected(options, topic) and (not options.partition or number in options.partition)
+
+
+def is_topic_selected(options: Namespace, topic: str) -> bool:
+    """Return whether any partition of a topic may be selected."""
     is_of_topics = not options.topic or any(fnmatchcase(topic, pattern) for pattern in options.topic)
-    is_hidden = options.exclude_internal and is_internal(topic)
-    return is_of_topics and not is_hidden and (not options.partition or number in options.partition)
+    return is_of_topics and not (options.exclude_internal and is_internal(topic))
 
 
 def named_topics(partitions: Iterable[PartitionPath], options: Namespace) -> set[str]:

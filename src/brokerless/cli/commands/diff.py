@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from contextlib import closing
-from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from brokerless.cli.options import add_metrics, add_remote, add_tiered, add_topics, refuse_metrics, write_metrics
 from brokerless.cli.output import CLEAN, FINDINGS, UNUSABLE, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
-from brokerless.cli.selection import named_topics, select
+from brokerless.cli.selection import is_topic_selected, named_topics, select
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log.names import is_internal
 from brokerless.requests.comparing import DiffRequest, ReplicasRequest
 from brokerless.requests.options import options_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator
 
     from brokerless.api.log import Log
-    from brokerless.jobs.diff.job import DiffSettings, DiffTask, PairT
     from brokerless.jobs.diff.pairs import Side
     from brokerless.jobs.diff.partition_diff import PartitionDiff
     from brokerless.jobs.diff.results import Diff
-    from brokerless.progress import Done
 
 DESCRIPTION = """\
 Whether two logs have the same records, and where not, why.
@@ -63,7 +61,8 @@ group), past the end, or on one side only; --allow takes earlier, later, past-en
 
 With --offset-syncs, RIGHT has the topics of LEFT as MirrorMaker 2 wrote them, under their names or those after an
 alias. Offsets are others there, so that records are compared in their order, with a window of 65,536 of them; aborted
-ones, and what one side deleted at its start, are allowed. Groups are not compared.
+ones, and what one side deleted at its start, are allowed. Of what is beside records, groups are compared: positions in
+LEFT with those in RIGHT, by the nearest pair of offsets.
 
 With --replicas, the replicas on the disks of one cluster are compared with each other: the one with the greatest leader
 epoch, and of these the longest, with each of the others, below the least of their high watermarks. Kafka's own topics
@@ -132,42 +131,25 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from brokerless.jobs.diff.beside.groups import GroupSettings
-    from brokerless.jobs.diff.beside.parts import RECORDS, BesideRecords, compare_beside_records, requested
-    from brokerless.jobs.diff.job import DiffSettings, diff_task
-    from brokerless.jobs.diff.pairing import check_pairing, requested_pairs, requested_runs, requested_schemas
+    from brokerless.jobs.diff.beside.parts import BesideRecords
+    from brokerless.jobs.diff.plan import plan_diff
     from brokerless.jobs.diff.results import Diff
-    from brokerless.jobs.diff.topics import by_key, diff_topic_task, pair_topics
     from brokerless.views.jobs.diff import lines, rows_beside
 
     request = request_of(DiffRequest, options, left=options.left or (), right=options.right or ())
-    settings = DiffSettings.of(request)
     output = Output()
     refuse_metrics(options)
     if options.replicas is not None:
-        return _compare_replicas(options, settings, output)
+        return _compare_replicas(options, request, output)
     _refuse_mixture(options)
-    check_pairing(request)
     sides = _sides(options, output)
     if output.exit_code == UNUSABLE:
         output.say("nothing was compared")
         return output.end()
-    runs = requested_runs(request)
-    settings = replace(settings, schemas=requested_schemas(request, (sides[0], sides[1])))
-    are_keyed = by_key(request)
-    only = options.only or ((RECORDS,) if are_keyed or options.offset_syncs is not None else ())
-    has_records = RECORDS in requested(only)
-    if are_keyed:
-        topic_pairs = pair_topics(*sides) if has_records else []
-        is_any, found = bool(topic_pairs), _compare(topic_pairs, settings, options, output, work=diff_topic_task)
-    else:
-        pairs = requested_pairs(request, (sides[0], sides[1]), runs, output.damage)
-        pairs = pairs if has_records else []
-        is_any, found = bool(pairs), _compare(pairs, settings, options, output, work=diff_task)
-    topics = {each.topic or "" for side in sides for each in side.partitions} if options.topic else None
-    of_groups = GroupSettings(settings.allowed, topics, settings.max_batch_bytes, runs, partitions=options.partition)
+    plan = plan_diff(request, sides, output.damage, is_narrowed=bool(options.topic), numbers=options.partition)
+    found = _compare(plan.compare_records, plan.size, options, output)
     try:
-        beside = compare_beside_records((sides[0], sides[1]), only, of_groups, output.damage)
+        beside = plan.compare_others(output.damage)
     except UnreadableError as error:
         output.unreadable(error)
         if not found:
@@ -177,7 +159,7 @@ def run(options: Namespace) -> int:
     compared = Diff(found, beside.groups, beside.state)
     if not compared.is_same:
         output.exit_code = max(output.exit_code, FINDINGS)
-    if is_any and not (found or compared.groups or compared.state):
+    if plan.pairs and not (found or compared.groups or compared.state):
         output.say("nothing was compared")
     else:
         output.result(rows_beside(compared), lines(compared), as_json=options.json)
@@ -185,22 +167,15 @@ def run(options: Namespace) -> int:
 
 
 def _compare(
-    pairs: Sequence[PairT],
-    settings: DiffSettings,
-    options: Namespace,
-    output: Output,
-    *,
-    work: Callable[[DiffTask[PairT], Done], list[PartitionDiff | UnreadableError]],
+    compare: Callable[..., Generator[PartitionDiff | UnreadableError]], size: int, options: Namespace, output: Output
 ) -> list[PartitionDiff]:
-    """Compare pairs; with JSON, each is written when it was compared."""
-    from brokerless.jobs.diff.job import diff
+    """Compare what is ``size`` bytes; with JSON, each partition is written when it was compared."""
     from brokerless.views.jobs.diff import row
 
     found: list[PartitionDiff] = []
-    size = sum(each.size for one in pairs for each in one.partitions)
     with (
         progress("comparing", size) as done,
-        closing(diff(pairs, settings, work=work, spark=options.spark, done=done, say=output.say)) as results,
+        closing(compare(spark=options.spark, done=done, say=output.say)) as results,
     ):
         for each in results:
             if isinstance(each, UnreadableError):
@@ -215,8 +190,8 @@ def _compare(
     return found
 
 
-def _compare_replicas(options: Namespace, settings: DiffSettings, output: Output) -> int:
-    from brokerless.jobs.diff.job import diff_task
+def _compare_replicas(options: Namespace, request: DiffRequest, output: Output) -> int:
+    from brokerless.jobs.diff.job import DiffSettings, diff, diff_task
     from brokerless.jobs.diff.replicas import begin_scrub
     from brokerless.jobs.diff.results import Diff
     from brokerless.views.jobs.diff import lines
@@ -232,7 +207,8 @@ def _compare_replicas(options: Namespace, settings: DiffSettings, output: Output
         output.say("nothing was compared")
         return output.end()
     scrub = begin_scrub(selected, options.budget, options.state)
-    found = _compare(scrub.pairs, settings, options, output, work=diff_task)
+    size = sum(each.size for one in scrub.pairs for each in one.partitions)
+    found = _compare(partial(diff, scrub.pairs, DiffSettings.of(request), work=diff_task), size, options, output)
     scrub.add(found)
     compared = Diff(found)
     if not compared.is_same:
@@ -262,48 +238,39 @@ def _refuse_mixture(options: Namespace) -> None:
         raise UsageError("--budget and --state are for --replicas")
 
 
-def _sides(options: Namespace, output: Output) -> list[Side]:
+def _sides(options: Namespace, output: Output) -> tuple[Side, Side]:
     """Open both sides, and select their partitions; a topic that neither has is reported."""
     from brokerless.jobs.diff.pairs import Side
 
-    opened = [
-        _open([options.left, *options.more_left], options, output),
-        _open([options.right, *options.more_right], options, output),
-    ]
-    everything = [one for logs in opened for each in logs for one in each.paths]
-    found, missing = select(everything, options)
-    if options.offset_syncs is not None:  # mirrors have other names
-        found = [*found, *(one for each in opened[1] for one in each.paths if one not in found)]
+    paths = [options.left, *options.more_left], [options.right, *options.more_right]
+    left, right = (_open(each, options, output) for each in paths)
+    found, missing = select([one for each in (*left, *right) for one in each.paths], options)
     if missing is not None:
         output.unreadable(UnreadableError("", missing))
-    paths = [options.left, options.right, *options.more_left, *options.more_right]
-    named = named_topics(found, Namespace(paths=paths, topic=options.topic))
+    named = named_topics(found, Namespace(paths=[*paths[0], *paths[1]], topic=options.topic))
     chosen = {id(each) for each in found if not is_internal(each.topic) or each.topic in named}
-    return [
-        Side(
-            [each.directory for each in logs],
-            [one for each in logs for one in each.paths if id(one) in chosen],
-            options.config,
-        )
-        for logs in opened
-    ]
+
+    def side(logs: list[Log]) -> Side:
+        partitions = [one for each in logs for one in each.paths if id(one) in chosen]
+        return Side([each.directory for each in logs], partitions, options.config)
+
+    return side(left), side(right)
 
 
 def _open(paths: list[str], options: Namespace, output: Output) -> list[Log]:
     """Open the paths of a side. A bucket of remote segments is for local paths, not for one that is a bucket."""
     import brokerless
-    from brokerless.jobs.diff.exported.listing import list_tables, table_form
-    from brokerless.jobs.diff.live.cluster import connect, is_live, list_partitions
-    from brokerless.log.storage.location import Location
+    from brokerless.jobs.diff.copies import list_without_segments
     from brokerless.log.storage.paths import is_remote
+
+    def is_wanted(topic: str) -> bool:
+        return options.offset_syncs is not None or is_topic_selected(options, topic)  # mirrors have other names
 
     logs: list[Log] = []
     for path in paths:
-        if is_live(path):
-            logs.append(brokerless.Log(list_partitions(connect(path, options.config))))
-            continue
-        if (form := table_form(Location(path))) is not None:
-            logs.append(brokerless.Log(list_tables(Location(path), form)))
+        directory = list_without_segments(path, options.config, is_wanted)
+        if directory is not None:
+            logs.append(brokerless.Log(directory))
             continue
         remote = None if is_remote(path) else options.remote
         logs += output.open(Namespace(**{**vars(options), "paths": [path], "remote": remote}))

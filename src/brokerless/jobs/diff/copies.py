@@ -3,7 +3,8 @@ as they are compared."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from pathlib import Path
@@ -12,20 +13,34 @@ import pyarrow as pa
 
 from brokerless.errors import UnreadableError, UnwritableError
 from brokerless.jobs.diff.copied_partition import CopiedPartition
-from brokerless.jobs.diff.exported.listing import TablePartition
+from brokerless.jobs.diff.exported.listing import TablePartition, list_tables, table_form
 from brokerless.jobs.diff.exported.rows import table_rows
-from brokerless.jobs.diff.live.cluster import RunningPartition
+from brokerless.jobs.diff.live.cluster import ClientConfig, RunningPartition, connect, is_live, list_partitions
 from brokerless.jobs.diff.live.copy import consumed
 from brokerless.jobs.load.loader import Loading, load_into
 from brokerless.jobs.load.routing import Routing
 from brokerless.log import names
 from brokerless.log.commit.partition_writer import scratch_directory
-from brokerless.log.directory import PartitionPath, resolve
+from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.seek import end_offset
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
 from brokerless.tables.batcher import BatchSettings
 from brokerless.tables.rows import RowError
+
+
+def list_without_segments(
+    path: str | os.PathLike[str], client: ClientConfig, is_wanted: Callable[[str], bool]
+) -> LogDirectory | None:
+    """Return the partitions of a running cluster, or of tables that ``export`` wrote; None for a path of anything else.
+    ``is_wanted``: of which topics partitions are to be found that only rows have.
+
+    Raises :class:`ClusterError`, and as :func:`list_tables`."""
+    if is_live(path):
+        return list_partitions(connect(str(path), client))
+    location = Location.of(path)
+    form = table_form(location)
+    return None if form is None else list_tables(location, form, is_wanted)
 
 
 def at_hand(partition: PartitionPath | None, stack: ExitStack) -> PartitionPath | None:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 from brokerless.errors import UsageError
 from brokerless.jobs.diff.alignment.erased_records import add_erasure
 from brokerless.jobs.diff.alignment.schema_ids import SchemaPaths
+from brokerless.jobs.diff.beside.groups import Target
+from brokerless.jobs.diff.beside.mirrored_position import mirrored_position
 from brokerless.jobs.diff.mirrors import load_offset_syncs, pair_by_syncs
 from brokerless.jobs.diff.pairs import Name, OffsetRuns, Pair, Side, load_offset_runs, pair, pair_by_map
+from brokerless.log.directory import PartitionPath
+from brokerless.log.names import is_internal
 from brokerless.progress import Report
 from brokerless.requests.comparing import DiffRequest
 from brokerless.tables.read_options import bound
@@ -51,6 +57,34 @@ def requested_pairs(
     Raises :class:`UsageError` where what says which offsets are the same has none of them, and UnreadableError."""
     if request.offset_syncs is not None:
         syncs = load_offset_syncs(os.fspath(request.offset_syncs), report, bound(request.max_batch_bytes))
-        return pair_by_syncs(*sides, syncs)
+        left, right = sides
+        return pair_by_syncs(left, replace(right, partitions=_possible_mirrors(right)), syncs)
     pairs = pair(*sides) if runs is None else pair_by_map(*sides, runs)
     return pairs if request.erasure is None else add_erasure(pairs, os.fspath(request.erasure))
+
+
+def _possible_mirrors(side: Side) -> list[PartitionPath]:
+    """The partitions of a side under whatever names: mirrors have others than those that are selected."""
+    selected = {each.path for each in side.partitions}
+    every = [one for each in side.directories for one in each.partitions]
+    return [each for each in every if not is_internal(each.topic) or each.path in selected]
+
+
+def targets_of(
+    pairs: Sequence[Pair], runs: Mapping[Name, OffsetRuns] | None, max_batch_bytes: int
+) -> Mapping[Name, Target] | None:
+    """Return where positions of the left side are on the right one, by partition; None where offsets are the same.
+    ``runs``: the offset map."""
+    if runs is not None:
+        return {name: Target(name, each.target_bound) for name, each in runs.items()}
+    mirrored = [each for each in pairs if each.anchors is not None]
+    if not mirrored:
+        return None
+    return {
+        (each.topic or "", each.partition or 0): Target(
+            (each.right.topic or "", each.right.partition or 0),
+            partial(mirrored_position, each, max_batch_bytes=max_batch_bytes),
+        )
+        for each in mirrored
+        if each.is_restored and each.left is not None and each.right is not None
+    }

@@ -8,7 +8,7 @@ from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
 from brokerless.jobs.diff.beside import parts
 from brokerless.jobs.diff.beside.groups import GroupSettings
-from brokerless.jobs.diff.beside.parts import BesideRecords, compare_beside_records
+from brokerless.jobs.diff.beside.parts import BesideRecords, compare_beside_records, requested
 from brokerless.jobs.diff.live.cluster import RunningCluster
 from brokerless.jobs.diff.pairs import Side
 from brokerless.log.directory import LogDirectory
@@ -28,7 +28,8 @@ def sides(monkeypatch: pytest.MonkeyPatch) -> tuple[Side, Side]:
 
 def compare(sides: tuple[Side, Side], only: tuple[str, ...]) -> tuple[BesideRecords, list[Finding]]:
     found: list[Finding] = []
-    return compare_beside_records(sides, only, GroupSettings((), None, 1 << 20), found.append), found
+    how = GroupSettings((), None, 1 << 20)
+    return compare_beside_records(sides, requested(only), how, found.append, is_named=bool(only)), found
 
 
 def test_quotas_alone_cannot_be_compared(sides: tuple[Side, Side]) -> None:

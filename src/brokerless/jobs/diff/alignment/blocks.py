@@ -159,3 +159,9 @@ def hash_contents(hasher: KeyHasher, columns: RecordColumns) -> NDArray[np.uint6
     for (ends, data), prime in zip(parts, _PRIMES, strict=True):
         found += prime * hasher.hash(replace(columns, key_ends=ends, key_data=data), every)[:, 0]
     return found
+
+
+def hash_with_times(hasher: KeyHasher, columns: RecordColumns) -> NDArray[np.uint64]:
+    """The same with its timestamp."""
+    times = columns.timestamp[: columns.rows].astype(np.uint64)
+    return hash_contents(hasher, columns) ^ (times * np.uint64(0x9E3779B97F4A7C15))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError
 from brokerless.jobs.compact.key_offsets import KeyHasher
-from brokerless.jobs.diff.alignment.blocks import Block, compare_rows, hash_contents, joined
+from brokerless.jobs.diff.alignment.blocks import Block, compare_rows, hash_contents, hash_with_times, joined
 from brokerless.jobs.diff.alignment.erased_records import ErasedRecords
 from brokerless.jobs.diff.alignment.removed_keys import CANDIDATE, LastOfKeys, are_explained
 from brokerless.jobs.diff.alignment.same_batches import (
@@ -248,10 +248,10 @@ class OffsetAlignment:
         if self.sides[hand].last is not None:
             record = self.sides[hand].last_record()
             before = None if record is None else (record, True)
-        hashes = self._hash_with_times(block)
+        hashes = hash_with_times(self._hasher, block.columns)
         is_other = np.append(True, hashes[1:] != hashes[:-1])
         if before is not None:
-            is_other[0] = self._hash_with_times(before[0])[-1] != hashes[0]
+            is_other[0] = hash_with_times(self._hasher, before[0].columns)[-1] != hashes[0]
         run_of = np.cumsum(is_other)
         has_common = np.zeros(int(run_of[-1]) + 1, np.bool_)
         has_common[0] = before is not None and before[1]
@@ -259,10 +259,6 @@ class OffsetAlignment:
         repeats = has_common[run_of] & ~is_common
         self._previous[hand] = block.between(block.rows - 1, block.rows), bool(has_common[run_of[-1]])
         return repeats
-
-    def _hash_with_times(self, block: Block) -> NDArray[np.uint64]:
-        times = block.columns.timestamp[: block.rows].astype(np.uint64)
-        return hash_contents(self._hasher, block.columns) ^ (times * np.uint64(0x9E3779B97F4A7C15))
 
     def _add_to_window(self, hand: Hand, offsets: Int64s, hashes: NDArray[np.uint64]) -> None:
         is_left = hand == "left"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
+from dataclasses import dataclass, field, replace
 
 from brokerless.errors import UnreadableError
 from brokerless.internals.groups.positions import GroupPosition, read_positions
@@ -13,7 +13,7 @@ from brokerless.jobs.diff.alignment.sides import count_records
 from brokerless.jobs.diff.beside.cluster_state import ClusterState
 from brokerless.jobs.diff.copied_partition import CopiedPartition
 from brokerless.jobs.diff.live.cluster import RunningCluster
-from brokerless.jobs.diff.pairs import Name, OffsetRuns, Side, replicas_of
+from brokerless.jobs.diff.pairs import Name, Side, replicas_of
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath
 from brokerless.log.seek import end_offset
@@ -71,15 +71,23 @@ class GroupDiff:
 
 
 @dataclass(frozen=True, slots=True)
+class Target:
+    """Where positions in a partition of the left side are on the right one: in which partition, and at which offset."""
+
+    place: Place
+    offset_of: Callable[[int], int]
+
+
+@dataclass(frozen=True, slots=True)
 class GroupSettings:
     """How groups are compared. ``topics``: positions in these alone; None for all. ``partitions``: in those with these
-    numbers alone; empty for all. ``runs``: the offset map between
-    both sides, by which positions of the left one are translated; those in other partitions are left out."""
+    numbers alone; empty for all. ``targets``: where positions of the left side are, if offsets or names are others on
+    the right one; those in other partitions are left out then."""
 
     allowed: Collection[str]
     topics: Collection[str] | None
     max_batch_bytes: int
-    runs: Mapping[Name, OffsetRuns] | None = None
+    targets: Mapping[Name, Target] | None = None
     partitions: Collection[int] = ()
 
     def has(self, position: GroupPosition) -> bool:
@@ -136,17 +144,25 @@ def compare_groups(
 ) -> Iterator[GroupDiff]:
     """Yield each group that has a position on either side, by name. ``clusters``: what both know of themselves. A
     running cluster says nothing of share groups here, so that these are left out next to one."""
-    left, right = (_positions(side, cluster, settings, report) for side, cluster in zip(sides, clusters, strict=True))
-    if settings.runs is not None:
-        left, right = _translated(left, settings.runs), _within(right, settings.runs)
+    targets = settings.targets
+    known = settings if targets is None else replace(settings, topics=None)  # of the left side's names
+    left, right = (
+        _positions(side, cluster, how, report)
+        for side, cluster, how in zip(sides, clusters, (settings, known), strict=True)
+    )
     ours, theirs = (replicas_of(each, None) for each in sides)
-    others = ours if settings.runs is None else {}
+    others = ours if targets is None else {}
+    if targets is not None:
+        right = _within(right, {targets[place].place for place in targets if settings.has_place(*place)})
+        left = _within(left, targets.keys())
     before, log = _Log(ours, settings.max_batch_bytes), _Log(theirs, settings.max_batch_bytes, others)
     is_live = any(isinstance(each, RunningCluster) for each in clusters)
     for group in sorted(left.keys() | right.keys()):
         if is_live and group[1]:
             continue
         ours, theirs = left.get(group, {}), right.get(group, {})
+        if targets is not None:
+            ours = {targets[place].place: targets[place].offset_of(offset) for place, offset in ours.items()}
         places = sorted(ours.keys() | theirs.keys())
         differences = [each for place in places for each in _differences(place, ours, theirs, before, log=log)]
         kept = tuple(each for each in differences if each.cause not in settings.allowed)
@@ -176,22 +192,10 @@ def _positions(
     return found
 
 
-def _translated(
-    groups: Mapping[Group, Mapping[Place, int]], runs: Mapping[Name, OffsetRuns]
-) -> dict[Group, dict[Place, int]]:
-    """Return positions on the source as positions on the target: at the same record, or the next that was restored."""
-    return {
-        group: {place: runs[place].target_bound(offset) for place, offset in positions.items()}
-        for group, positions in _within(groups, runs).items()
-    }
-
-
-def _within(
-    groups: Mapping[Group, Mapping[Place, int]], runs: Mapping[Name, OffsetRuns]
-) -> dict[Group, dict[Place, int]]:
-    """Return the positions in partitions that an offset map has, of groups that have any there."""
+def _within(groups: Mapping[Group, Mapping[Place, int]], places: Set[Place]) -> dict[Group, dict[Place, int]]:
+    """Return the positions in some partitions, of groups that have any there."""
     found = {
-        group: {place: offset for place, offset in positions.items() if place in runs}
+        group: {place: offset for place, offset in positions.items() if place in places}
         for group, positions in groups.items()
     }
     return {group: positions for group, positions in found.items() if positions}

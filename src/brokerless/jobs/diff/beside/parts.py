@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Set
 from dataclasses import dataclass, replace
 
 from brokerless.errors import UnreadableError, UsageError
@@ -37,23 +37,23 @@ class BesideRecords:
     state: tuple[StateDifference, ...] = ()
 
 
-def requested(only: Collection[str]) -> frozenset[str]:
-    """Return what is compared: ``only`` that, or all of it. Raises :class:`UsageError` for an unknown name."""
+def requested(only: Collection[str], otherwise: Collection[str] = ONLY) -> frozenset[str]:
+    """Return what is compared: ``only`` that, or what is ``otherwise``. Raises :class:`UsageError` for an unknown
+    name."""
     unknown = next((each for each in only if each not in ONLY), None)
     if unknown is not None:
         raise UsageError(f"there is no {unknown!r} to compare; there are {', '.join(ONLY)}")
-    return frozenset(only or ONLY)
+    return frozenset(only or otherwise)
 
 
 def compare_beside_records(
-    sides: tuple[Side, Side], only: Collection[str], settings: GroupSettings, report: Report
+    sides: tuple[Side, Side], parts: Set[str], settings: GroupSettings, report: Report, *, is_named: bool
 ) -> BesideRecords:
-    """Compare what is not records. Without ``only``, all that both sides have.
+    """Compare what is not records, of ``parts`` what both sides have. ``is_named``: a request names them.
 
-    Raises :class:`UnreadableError` for a side that does not have what ``only`` names. Parts of it that a running
-    cluster does not tell are reported, where it tells others of them.
+    Raises :class:`UnreadableError` for a side that does not have what is named. Parts of it that a running cluster does
+    not tell are reported, where it tells others of them.
     """
-    parts = requested(only)
     clusters = tuple(cluster_of(each, report) if parts - {RECORDS} else None for each in sides)
     left, right = clusters
     groups: tuple[GroupDiff, ...] = ()
@@ -62,7 +62,7 @@ def compare_beside_records(
         lacking = next((each for each, cluster in known if not has_groups(each, cluster)), None)
         if lacking is None:
             groups = tuple(compare_groups(sides, (left, right), settings, report))
-        elif only:
+        elif is_named:
             raise _lacks(lacking, clusters, GROUPS, CONSUMER_OFFSETS)
         else:
             for each in clusters:
@@ -72,7 +72,7 @@ def compare_beside_records(
     if parts & PARTS.keys():
         if left is not None and right is not None:
             state = tuple(compare_clusters(left, right, parts, settings.topics))
-        elif only:
+        elif is_named:
             raise _lacks(sides[0] if left is None else sides[1], clusters, "", names.CLUSTER_METADATA)
         lacking_parts = {
             (part, number): reason
@@ -82,21 +82,21 @@ def compare_beside_records(
         }
         is_all = not parts - {part for part, _ in lacking_parts}
         for (part, number), reason in lacking_parts.items():
-            _say_untold(clusters[number], part, reason, only=only, is_all=is_all, report=report)
+            _say_untold(clusters[number], part, reason, is_named=is_named, is_all=is_all, report=report)
     return BesideRecords(groups, state)
 
 
 def _say_untold(
-    cluster: ClusterState, part: str, reason: str, *, only: Collection[str] = (), is_all: bool = False, report: Report
+    cluster: ClusterState, part: str, reason: str, *, is_named: bool = False, is_all: bool = False, report: Report
 ) -> None:
     """Report that a part is not compared, as a running cluster does not tell it: an error where it is requested, which
     is raised where nothing else is."""
     assert isinstance(cluster, RunningCluster)
     error = UnreadableError(cluster.url, f"{part} are not compared: {reason}", Kind.NOT_COMPARED)
     finding = error.finding(cluster.url)
-    if only and is_all:
+    if is_named and is_all:
         raise error
-    if only:
+    if is_named:
         report(replace(finding, severity="error"))
         return
     report(finding if part == QUOTAS else replace(finding, severity="warning"))  # which no right of the user changes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import unquote
@@ -48,19 +48,20 @@ def table_form(location: Location) -> Form | None:
         return None
 
 
-def list_tables(location: Location, form: Form) -> LogDirectory:
-    """Return the partitions that the tables of a directory have: those that were exported, and others that rows are of.
-    ``end`` is what the export recorded; rows may be after it.
+def list_tables(location: Location, form: Form, is_wanted: Callable[[str], bool]) -> LogDirectory:
+    """Return the partitions that the tables of a directory have: those that were exported, and others that rows are of,
+    which are looked for where a topic ``is_wanted``. ``end`` is what the export recorded; rows may be after it.
 
     Raises :class:`UsageError` for tables of decoded records, UnreadableError for what cannot be read, and the errors of
     the format's library."""
     found: list[TablePartition] = []
     for store, state in _states(location, form):
-        if state.is_decoded:
+        if state.is_decoded and is_wanted(state.topic):
             text = f"the table of {state.topic} has decoded keys and values, of which the bytes are not there"
             raise UsageError(f"{location}: {text}; compare what was exported without --decode")
         ends = {number: each.next_offset for number, each in state.partitions.items()}
-        for number in sorted(ends.keys() | _partitions_of_rows(store, form, state.topic)):
+        others = _partitions_of_rows(store, form, state.topic) if is_wanted(state.topic) else set[int]()
+        for number in sorted(ends.keys() | others):
             name = f"{location.path.rstrip('/')}/{state.topic}-{number}"
             found.append(
                 TablePartition(

@@ -60,6 +60,12 @@ def file_source(path: str) -> InputSource:
     return InputSource(path, (path,), (), *_columns_of(paths.full_path(path).rpartition("/")[0]))
 
 
+def exported_start(source: InputSource, partition: int) -> int | None:
+    """Return the first offset of a file by its name, if it is one of an exported partition."""
+    _, own, first = _place(source)
+    return first if own == partition else None
+
+
 def put_together(sources: Iterable[InputSource]) -> list[InputSource]:
     """The files of an exported partition as one; others unchanged, in their order."""
     groups: dict[tuple[str, int] | int, list[InputSource]] = {}

@@ -17,6 +17,7 @@ import numpy as np
 
 from brokerless.arrow import numbers
 from brokerless.errors import UnreadableError, UsageError
+from brokerless.findings import Kind
 from brokerless.interchange.hive_paths import InputSource, file_source, find_sources, merge, put_together, with_path
 from brokerless.interchange.input_splits import (
     PARQUET_MAGIC,
@@ -129,7 +130,7 @@ class InputFiles:
             if source.name == STDIN:
                 yield from self._read_stdin(source)
             elif len(source.files) > 1:
-                opens = [partial(_exported, path, self.done) for path in source.files]
+                opens = [partial(read_exported, path, self.done) for path in source.files]
                 batches = (with_path(batch, source) for batch in merge(source.starts, opens))
                 yield from _ahead(self._count(source, batches, is_lines=False))
             else:
@@ -255,7 +256,7 @@ def _size(source: InputSource) -> int:
     return size
 
 
-def _exported(path: str, done: Done) -> Iterator[pa.RecordBatch]:
+def read_exported(path: str, done: Done) -> Iterator[pa.RecordBatch]:
     """One of several files that are read at once, in small pieces, with rising offsets."""
     import pyarrow as pa
 
@@ -263,7 +264,8 @@ def _exported(path: str, done: Done) -> Iterator[pa.RecordBatch]:
     with Location(path).open() as file:
         for batch in _parquet(path, file, done, is_one=False):
             if "offset" not in batch.schema.names or batch.schema.field("offset").type != pa.int64():
-                raise UnreadableError(path, "this is named as a file of an export, but has no offsets")
+                text = "this is named as a file of an export, but has no offsets"
+                raise UnreadableError(path, text, Kind.FOREIGN_FILE)
             offsets = np.concatenate([[last], numbers(batch.column("offset"), np.int64)])
             if not (offsets[1:] > offsets[:-1]).all():
                 raise UnreadableError(path, "this is named as a file of an export, but its offsets do not rise")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from brokerless.errors import BrokerlessError, UnwritableError, UsageError, missing_libraries
+from brokerless.errors import BrokerlessError, UnreadableError, UnwritableError, UsageError, missing_libraries
 from brokerless.log.storage import paths
 from brokerless.table_formats.export_state import ExportState, RefusedTopicError
 from brokerless.text import show_name
@@ -124,6 +124,15 @@ def library_errors(form: str, library: str, where: str) -> Generator[None]:
         raise missing_libraries(f"{form} needs {library} ({error})", form.lower()) from error
     except Exception as error:
         raise UnwritableError(f"{where}: {reason_of_library(error)}") from error
+
+
+@contextmanager
+def damaged_files(where: str) -> Generator[None]:
+    """Raises what Arrow says of files with rows as :class:`UnreadableError`. ``where``: the table."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise UnreadableError(where, f"its files cannot be read: {reason_of_library(error)}") from error
 
 
 def reason_of_library(error: Exception) -> str:

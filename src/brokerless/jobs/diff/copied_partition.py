@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from brokerless.findings import Finding
 from brokerless.kafka_names import TopicPartition
 from brokerless.log.directory import PartitionPath
+
+
+class Unread(NamedTuple):
+    """Offsets ``[first, end)`` that a side cannot be read at, and why."""
+
+    first: int
+    end: int
+    finding: Finding
 
 
 @dataclass(frozen=True, slots=True)
 class CopiedPartition(PartitionPath):
     """``url``: what it is called; ``begin`` and ``end``: its first offset and the one after its last;
-    ``cleanup_policy``: that of its topic, None if nobody may know it. With ``segments``, it is the copy."""
+    ``cleanup_policy``: that of its topic, None if nobody may know it. With ``segments``, it is the copy; ``unread``:
+    what could not be copied, in the order of its offsets."""
 
     url: str = ""
     topic_id: str | None = None
     begin: int = 0
     end: int = 0
     cleanup_policy: str | None = None
+    unread: tuple[Unread, ...] = ()
 
     @property
     def place(self) -> TopicPartition:

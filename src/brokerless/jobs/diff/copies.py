@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from brokerless.errors import UnreadableError, UnwritableError
-from brokerless.jobs.diff.copied_partition import CopiedPartition
+from brokerless.jobs.diff.copied_partition import CopiedPartition, Unread
 from brokerless.jobs.diff.exported.listing import TablePartition, list_tables, table_form
 from brokerless.jobs.diff.exported.rows import table_rows
 from brokerless.jobs.diff.live.cluster import ClientConfig, RunningPartition, connect, is_live, list_partitions
@@ -52,10 +52,12 @@ def at_hand(partition: PartitionPath | None, stack: ExitStack) -> PartitionPath 
             copied = _written(partition, source.batches(), to)
             return replace(copied, begin=max(source.begin(), partition.begin))
     if isinstance(partition, TablePartition):
-        rows = table_rows(partition, scratch_directory(stack))
+        unread: list[Unread] = []
+        rows = table_rows(partition, scratch_directory(stack), unread)
         try:
             copied = _written(partition, rows, scratch_directory(stack))
-            return replace(copied, end=max(partition.end, end_offset(copied) or 0))  # others may have added rows
+            end = max(partition.end, end_offset(copied) or 0)  # others may have added rows
+            return replace(copied, end=end, unread=tuple(sorted(unread)))
         except RowError as error:
             raise UnreadableError(partition.url, f"these are no rows of an export: {error}") from error
     return partition

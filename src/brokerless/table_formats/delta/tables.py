@@ -38,6 +38,7 @@ from brokerless.table_formats.types import (
     TableState,
     check_directory,
     check_topic,
+    damaged_files,
     library_errors,
 )
 
@@ -125,7 +126,7 @@ class DeltaTables:
         self, topic: str, partition: int | None = None, names: Sequence[str] = ("key", "value", "kafka")
     ) -> Generator[pa.RecordBatch]:
         """Yield the rows of a partition of a topic, in no order. ``partition``: None for all."""
-        with self._errors(topic):
+        with self._errors(topic), damaged_files(self.describe(topic)):
             rows = self.open_table(table_name(topic)).to_pyarrow_dataset()
             chosen = None if partition is None else pc.field("kafka", "partition") == partition
             scanner = rows.scanner([*names], chosen, batch_size=ROWS, batch_readahead=1, fragment_readahead=1)

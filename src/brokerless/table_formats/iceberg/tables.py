@@ -35,6 +35,7 @@ from brokerless.table_formats.types import (
     TableState,
     check_directory,
     check_topic,
+    damaged_files,
     library_errors,
 )
 
@@ -104,7 +105,7 @@ class IcebergTables:
         self, topic: str, partition: int | None = None, names: Sequence[str] = ("key", "value", "kafka")
     ) -> Generator[pa.RecordBatch]:
         """Yield the rows of a partition of a topic, in no order. ``partition``: None for all."""
-        with self._errors(topic):
+        with self._errors(topic), damaged_files(self.describe(topic)):
             from pyiceberg.expressions import AlwaysTrue, EqualTo
 
             own: Any = AlwaysTrue()

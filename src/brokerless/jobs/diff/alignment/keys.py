@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from brokerless.jobs.compact.key_offsets import KeyHasher
 from brokerless.jobs.diff.alignment.blocks import hash_contents
 from brokerless.jobs.diff.causes import What
+from brokerless.jobs.diff.copied_partition import CopiedPartition
 from brokerless.log.directory import PartitionPath
 from brokerless.log.partition import Reading, read_partition, transactions_of
 from brokerless.progress import Done, Report
@@ -50,6 +51,8 @@ class KeyedRecords:
 
     def add(self, partition: PartitionPath, max_batch_bytes: int, report: Report, done: Done) -> None:
         """Adds the records of a partition, without those that were aborted. Raises OSError."""
+        for each in partition.unread if isinstance(partition, CopiedPartition) else ():
+            report(each.finding)
         number, count = partition.partition or 0, 0
         reading = Reading(transactions=transactions_of(partition), max_batch_bytes=max_batch_bytes)
         files: dict[int, BinaryIO] = {}

@@ -30,9 +30,9 @@ class MappedSide(SideReader):
         self, partition: PartitionPath, settings: SideSettings, report: Report, done: Done, *, runs: OffsetRuns
     ) -> None:
         """``settings``: with source offsets."""
+        self.runs = runs
         start, end = runs.target_bound(settings.start), runs.target_bound(settings.end)
         super().__init__(partition, replace(settings, start=start, end=end, to_the_end=False), report, done)
-        self.runs = runs
 
     @property
     def frontier(self) -> int:

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.decoder import DecodedRecords, Decoder, decode_whole, load_decoding_kernels
 from brokerless.jobs.diff.alignment.blocks import Block
+from brokerless.jobs.diff.copied_partition import CopiedPartition, Unread
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
 from brokerless.log.offset_gaps import shows_compaction
@@ -55,14 +55,6 @@ class SideSettings:
     quick: bool = False
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     to_the_end: bool = False
-
-
-class Unread(NamedTuple):
-    """Offsets ``[first, end)`` that a side cannot be read at, and why."""
-
-    first: int
-    end: int
-    finding: Finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +126,9 @@ class SideReader:
         self._decoded_to = 0
         self._queue: deque[Block] = deque()
         self._sequences: dict[int, tuple[int, int]] = {}
+        for each in partition.unread if isinstance(partition, CopiedPartition) else ():
+            report(each.finding)
+            self._add_unread(*each)
 
     # Offsets
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import unquote
@@ -77,9 +78,10 @@ def _partitions_of_rows(store: Location, form: Form, topic: str) -> set[int]:
     if form == "parquet":
         return set(export_state.count_files(store, topic))
     found: set[int | None] = set()
-    for batch in open_store(form, store).read(topic, names=("kafka",)):
-        numbers: Any = batch.column("kafka")
-        found.update(arrow.values(numbers.field("partition").unique()))
+    with suppress(UnreadableError):  # which is reported where a partition is read
+        for batch in open_store(form, store).read(topic, names=("kafka",)):
+            numbers: Any = batch.column("kafka")
+            found.update(arrow.values(numbers.field("partition").unique()))
     if None in found:
         raise UnreadableError(f"{store}/{topic}", "a row of this table says no partition; put back what was exported")
     return {each for each in found if each is not None}

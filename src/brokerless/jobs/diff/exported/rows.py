@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,9 +13,12 @@ import pyarrow as pa
 
 from brokerless import arrow
 from brokerless.errors import UnreadableError, missing_libraries
-from brokerless.interchange.hive_paths import find_sources, put_together
-from brokerless.interchange.input_files import InputFiles
+from brokerless.findings import Kind
+from brokerless.interchange.hive_paths import exported_start, find_sources, merge
+from brokerless.interchange.input_files import read_exported
+from brokerless.jobs.diff.copied_partition import Unread
 from brokerless.jobs.diff.exported.listing import TablePartition
+from brokerless.progress import ignore
 from brokerless.schemas import HEADERS
 from brokerless.table_formats import export_state
 from brokerless.table_formats.store import open_store
@@ -31,30 +35,49 @@ SCHEMA = pa.schema(
 """``timestamp`` in ms, -1 for none."""
 
 
-def table_rows(partition: TablePartition, scratch: Path) -> Iterator[pa.RecordBatch]:
+def table_rows(partition: TablePartition, scratch: Path, unread: list[Unread]) -> Iterator[pa.RecordBatch]:
     """Yield the records of a partition with rising offsets, as :func:`brokerless.jobs.load.loader.load_into` takes
-    them. ``scratch``: an own directory for what is sorted.
+    them. ``scratch``: an own directory for what is sorted. ``unread`` gets the offsets of files that cannot be read.
 
-    Raises :class:`UsageError` without the libraries that the format needs, and UnreadableError."""
+    Raises :class:`UsageError` without the libraries that the format needs, and UnreadableError for rows that are not
+    those of an export."""
     try:
-        yield from _exported(partition) if partition.form == "parquet" else _sorted(partition, scratch)
+        yield from _exported(partition, unread) if partition.form == "parquet" else _sorted(partition, scratch, unread)
     except (pa.ArrowException, KeyError, AttributeError) as error:
         raise _failed(partition, error) from error
 
 
-def _exported(partition: TablePartition) -> Iterator[pa.RecordBatch]:
+def _exported(partition: TablePartition, unread: list[Unread]) -> Iterator[pa.RecordBatch]:
     topic, number = partition.place
     directory = export_state.topic_directory(partition.store, topic)
-    start = f"partition-{number}-"
-    sources = [
-        each
-        for each in find_sources(directory.path, (".parquet",))
-        if each.files[0].rpartition("/")[2].startswith(start)
-    ]
-    for batch in InputFiles(put_together(sources)) if sources else ():
+    found: list[tuple[int, str]] = []
+    for each in find_sources(directory.path, (".parquet",)):
+        first = exported_start(each, number)
+        if first is not None:
+            found.append((first, each.files[0]))
+    found.sort()
+    has_days = len({path.rpartition("/")[0] for _, path in found}) > 1  # each with some of the same offsets
+    ends = [max(partition.end, first + 1) for first, _ in found]
+    if not has_days:
+        ends[:-1] = [first for first, _ in found[1:]]
+    opens = [partial(_intact, path, first, end, unread) for (first, path), end in zip(found, ends, strict=True)]
+    for batch in merge([first for first, _ in found], opens):
         _check_columns(partition, batch)
-        _check_partition(partition, batch)
+        _check_place(partition, batch)
         yield batch.select([name for name in batch.schema.names if name in (*SCHEMA.names, "timestampType")])
+
+
+def _intact(path: str, first: int, end: int, unread: list[Unread]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file up to where it is damaged."""
+    try:
+        for batch in read_exported(path, ignore):
+            yield batch
+            if batch.num_rows:
+                first = int(arrow.numbers(batch.column("offset"), np.int64)[-1]) + 1
+    except UnreadableError as error:
+        if error.kind == Kind.FOREIGN_FILE:
+            raise
+        unread.append(Unread(first, max(end, first + 1), error.finding(path, first)))
 
 
 def _check_columns(partition: TablePartition, batch: pa.RecordBatch) -> None:
@@ -66,25 +89,38 @@ def _check_columns(partition: TablePartition, batch: pa.RecordBatch) -> None:
         raise UnreadableError(partition.url, f"{text}, so that it cannot be compared; put back what was exported")
 
 
-def _check_partition(partition: TablePartition, batch: pa.RecordBatch) -> None:
-    """Raise :class:`UnreadableError` for a row of another partition, or of none, in the files of this one."""
-    if "partition" not in batch.schema.names:
-        return
-    column = batch.column("partition").cast(pa.int64())
-    is_own = arrow.is_valid(column) & (arrow.numbers(column, np.int64) == partition.place[1])
-    if not is_own.all():
-        other: Any = column[int(np.argmin(is_own))].as_py()
-        text = "says no partition" if other is None else f"is of partition {other}"
-        raise UnreadableError(partition.url, f"a row in the files of this partition {text}; put back what was exported")
+def _check_place(partition: TablePartition, batch: pa.RecordBatch) -> None:
+    """Raise :class:`UnreadableError` for a row of another topic or partition, or of none, in the files of this one."""
+    for name, own in zip(("topic", "partition"), partition.place, strict=True):
+        there: list[Any] = batch.column(name).unique().to_pylist() if name in batch.schema.names else []
+        for other in there:
+            if other != own:
+                text = f"says no {name}" if other is None else f"is of {name} {other}"
+                text = f"a row in the files of this partition {text}; put back what was exported"
+                raise UnreadableError(partition.url, text)
 
 
-def _flat(partition: TablePartition) -> Iterator[pa.RecordBatch]:
-    """The rows of a partition in a table of Iceberg or Delta, in no order."""
+def _read(partition: TablePartition, unread: list[Unread]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a table of Iceberg or Delta, up to a file that cannot be read: which offsets are in it, and in
+    those after it, is not known."""
     topic, number = partition.place
     assert partition.form != "parquet"
-    tables = open_store(partition.form, partition.store)
-    for batch in tables.read(topic, number):
+    try:
+        yield from open_store(partition.form, partition.store).read(topic, number)
+    except UnreadableError as error:
+        unread.append(Unread(partition.begin, max(partition.end, 1), error.finding(partition.url)))
+
+
+def _flat(partition: TablePartition, unread: list[Unread], refused: list[UnreadableError]) -> Iterator[pa.RecordBatch]:
+    """The rows of a partition in a table of Iceberg or Delta, in no order. ``refused`` gets why they are none, which
+    DuckDB says in words of its own."""
+    for batch in _read(partition, unread):
         kafka = cast(Any, batch.column("kafka"))
+        try:
+            _check_place(partition, pa.RecordBatch.from_arrays([kafka.field("topic")], ["topic"]))
+        except UnreadableError as error:
+            refused.append(error)
+            raise
         times, raw = kafka.field("timestamp"), kafka.field("timestampRaw")
         milliseconds = np.where(
             arrow.is_valid(times),
@@ -101,7 +137,7 @@ def _flat(partition: TablePartition) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
 
 
-def _sorted(partition: TablePartition, scratch: Path) -> Iterator[pa.RecordBatch]:
+def _sorted(partition: TablePartition, scratch: Path, unread: list[Unread]) -> Iterator[pa.RecordBatch]:
     """Yield rows by their offsets: files of a table may have been written again by others, in any order."""
     try:
         import duckdb
@@ -111,7 +147,9 @@ def _sorted(partition: TablePartition, scratch: Path) -> Iterator[pa.RecordBatch
         connection = stack.enter_context(duckdb.connect(":memory:"))
         for setting, value in (("memory_limit", _MEMORY), ("temp_directory", str(scratch)), ("threads", "1")):
             connection.execute(f"SET {setting} = '{value}'")
-        connection.register("rows", pa.RecordBatchReader.from_batches(SCHEMA, _flat(partition)))
+        refused: list[UnreadableError] = []
+        flat = _flat(partition, unread, refused)
+        connection.register("rows", pa.RecordBatchReader.from_batches(SCHEMA, flat))
         try:
             found: Any = connection.sql('SELECT * FROM "rows" ORDER BY "offset"')
             stream = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader  # before DuckDB 1.4
@@ -122,6 +160,8 @@ def _sorted(partition: TablePartition, scratch: Path) -> Iterator[pa.RecordBatch
             text = f"its rows cannot be sorted in the temporary directory {scratch.parent}: {error}"
             raise UnreadableError(partition.url, f"{text}; set TMPDIR to a directory with more room") from error
         except duckdb.Error as error:
+            if refused:
+                raise refused[0] from error
             raise _failed(partition, error) from error
 
 

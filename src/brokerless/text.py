@@ -113,6 +113,11 @@ def count_of(number: int, name: str) -> str:
     return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 
+def short_list(names: Sequence[str], most: int = 3) -> str:
+    """Return the first names, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
 def parse_bytes(text: str) -> int | None:
     """``1000``, ``500MB`` (powers of 1000), ``1GiB`` or ``1G`` (powers of 1024) in bytes; None for what is none."""
     match = _SIZE.fullmatch(text)

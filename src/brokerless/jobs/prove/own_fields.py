@@ -18,10 +18,10 @@ from brokerless.log import names
 from brokerless.log.index.readers import parse_offset_index, parse_time_index, parse_transaction_index
 from brokerless.log.names import SegmentFileKind
 from brokerless.log.storage.files import File
+from brokerless.text import short_list
 
 _LARGEST = 256 << 20
 """Bytes of a file that is read as a whole."""
-_NAMED = 3
 _OF_NO_FIELD = ("comment", UNREAD)
 _PARSERS = {
     "offset-index": parse_offset_index,
@@ -57,7 +57,7 @@ class OwnFields:
             found.append(path)
         if covered < position + length:
             return None
-        return ", ".join(found[:_NAMED]) + (f" and {len(found) - _NAMED} more" if len(found) > _NAMED else "")
+        return short_list(found)
 
     def _near(self, position: int, length: int) -> Sequence[tuple[str, Field]]:
         if self._kind not in LAYOUTS:

@@ -13,6 +13,7 @@ from brokerless.jobs.diff.pairs import Side, replicas_of
 from brokerless.log import names
 from brokerless.log.settings.definitions import is_password
 from brokerless.progress import Report
+from brokerless.text import short_list
 
 StateKind = Literal["setting", "topic", "acl", "user", "quota"]
 QUOTAS = "quotas"
@@ -24,7 +25,6 @@ PARTS: dict[str, StateKind] = {
     QUOTAS: "quota",
 }
 """What ``--only`` names, and what one of these is called."""
-_SHOWN = 3
 HIDDEN = "hidden"
 """In place of a secret."""
 
@@ -119,8 +119,7 @@ def untold(cluster: ClusterState, part: str, topics: Collection[str] | None = No
         return "confluent-kafka does not ask a running cluster for quotas"
     hidden = sorted(each for each in cluster.hidden if topics is None or each in topics)
     if part == "settings" and hidden:
-        shown = ", ".join(hidden[:_SHOWN]) + (f" and {len(hidden) - _SHOWN} more" if len(hidden) > _SHOWN else "")
-        return f"the client's user may not describe those of {shown} (ACL)"
+        return f"the client's user may not describe those of {short_list(hidden)} (ACL)"
     return cluster.denied.get(part)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from brokerless.errors import UnreadableError
+from brokerless.findings import Kind
 from brokerless.internals.groups.positions import GroupPosition, read_positions
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from brokerless.jobs.diff.alignment.sides import count_records
@@ -18,7 +19,7 @@ from brokerless.log import names
 from brokerless.log.directory import PartitionPath
 from brokerless.log.seek import end_offset
 from brokerless.progress import Report
-from brokerless.text import count_of
+from brokerless.text import count_of, short_list
 
 OF_GROUPS = (CONSUMER_OFFSETS, SHARE_GROUP_STATE)
 Place = tuple[str, int]
@@ -143,7 +144,7 @@ def compare_groups(
     report: Report,
 ) -> Iterator[GroupDiff]:
     """Yield each group that has a position on either side, by name. ``clusters``: what both know of themselves. A
-    running cluster says nothing of share groups here, so that these are left out next to one."""
+    running cluster says nothing of share groups here, so that these are left out next to one, and reported."""
     targets = settings.targets
     known = settings if targets is None else replace(settings, topics=None)  # of the left side's names
     left, right = (
@@ -156,10 +157,15 @@ def compare_groups(
         right = _within(right, {targets[place].place for place in targets if settings.has_place(*place)})
         left = _within(left, targets.keys())
     before, log = _Log(ours, settings.max_batch_bytes), _Log(theirs, settings.max_batch_bytes, others)
-    is_live = any(isinstance(each, RunningCluster) for each in clusters)
-    for group in sorted(left.keys() | right.keys()):
-        if is_live and group[1]:
-            continue
+    running = next((each for each in clusters if isinstance(each, RunningCluster)), None)
+    groups = left.keys() | right.keys()
+    shared = [group for group, is_shared in sorted(groups) if is_shared]
+    if running is not None and shared:
+        text = "confluent-kafka does not ask a running cluster for their positions"
+        text = f"share groups are not compared ({short_list(shared)}): {text}"
+        report(replace(UnreadableError(running.url, text, Kind.NOT_COMPARED).finding(running.url), severity="warning"))
+        groups = {each for each in groups if not each[1]}
+    for group in sorted(groups):
         ours, theirs = left.get(group, {}), right.get(group, {})
         if targets is not None:
             ours = {targets[place].place: targets[place].offset_of(offset) for place, offset in ours.items()}

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Set
 from dataclasses import dataclass, replace
 
 from brokerless.errors import UnreadableError, UsageError
-from brokerless.findings import Kind
+from brokerless.findings import Kind, Severity
+from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.records import CONSUMER_OFFSETS
 from brokerless.jobs.diff.beside.cluster_state import (
     PARTS,
@@ -82,24 +83,33 @@ def compare_beside_records(
         }
         is_all = not parts - {part for part, _ in lacking_parts}
         for (part, number), reason in lacking_parts.items():
-            _say_untold(clusters[number], part, reason, is_named=is_named, is_all=is_all, report=report)
+            other = clusters[1 - number]
+            has_it = part != QUOTAS or (isinstance(other, Cluster) and bool(other.quotas))
+            severity: Severity = "warning" if has_it else "info"
+            _say_untold(
+                clusters[number], part, reason, is_named=is_named, is_all=is_all, severity=severity, report=report
+            )
     return BesideRecords(groups, state)
 
 
 def _say_untold(
-    cluster: ClusterState, part: str, reason: str, *, is_named: bool = False, is_all: bool = False, report: Report
+    cluster: ClusterState,
+    part: str,
+    reason: str,
+    *,
+    is_named: bool = False,
+    is_all: bool = False,
+    severity: Severity = "warning",
+    report: Report,
 ) -> None:
     """Report that a part is not compared, as a running cluster does not tell it: an error where it is requested, which
-    is raised where nothing else is."""
+    is raised where nothing else is; else of a ``severity``."""
     assert isinstance(cluster, RunningCluster)
     error = UnreadableError(cluster.url, f"{part} are not compared: {reason}", Kind.NOT_COMPARED)
     finding = error.finding(cluster.url)
     if is_named and is_all:
         raise error
-    if is_named:
-        report(replace(finding, severity="error"))
-        return
-    report(finding if part == QUOTAS else replace(finding, severity="warning"))  # which no right of the user changes
+    report(replace(finding, severity="error" if is_named else severity))
 
 
 def _lacks(side: Side, clusters: Iterable[ClusterState], part: str, topic: str) -> UnreadableError:

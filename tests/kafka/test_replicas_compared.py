@@ -109,3 +109,24 @@ def test_a_lost_and_a_changed_batch_are_found(topic: str, disks: list[list[Path]
     differing = [each for each in found.partitions if not each.is_same]
     assert {(each.topic, each.partition) for each in differing} == {(topic, 1)}
     assert sum(each.missing + each.extra for each in differing) >= last["count"]
+
+
+def test_metadata_of_the_brokers_is_compared_as_far_as_their_leader_epochs_agree(
+    disks: list[list[Path]], tmp_path: Path
+) -> None:
+    for copies in disks:
+        found = brokerless.diff_replicas(copies, topics=["__cluster_metadata"])
+        assert found.is_same, list(found.lines())
+        assert len(found.partitions) == len(copies) - 1
+        assert min(each.same for each in found.partitions) > 20
+    copies = [Path(shutil.copytree(each, tmp_path / each.name)) for each in disks[-1]]
+    batches = brokerless.open(copies[1] / "__cluster_metadata-0").batches().read_all().to_pylist()
+    lost = next(each for each in batches[len(batches) // 3 :] if not each["isControl"])
+    path = Path(lost["file"])
+    data = path.read_bytes()
+    path.write_bytes(data[: lost["position"]] + data[lost["position"] + lost["sizeInBytes"] :])
+    differing = [one for one in brokerless.diff_replicas(copies).partitions if not one.is_same]
+    assert {each.topic for each in differing} == {"__cluster_metadata"}
+    for each in differing:
+        assert each.missing + each.extra == lost["count"]
+        assert each.differences[0].first_offset == lost["baseOffset"]

@@ -2,7 +2,8 @@
 
 Below the least high watermark, all replicas have the same records; what is after it, a replica may not have yet, or may
 have from a leader that was replaced. Brokers write their high watermarks to ``replication-offset-checkpoint`` every
-five seconds (``ReplicaManager.checkpointHighWatermarks``, 4.4.0); what is before them stays while brokers run.
+five seconds (``ReplicaManager.checkpointHighWatermarks``, 4.4.0); what is before them stays while brokers run. Of the
+cluster's metadata, leader epochs say how far nodes agree.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from brokerless import clock
+from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.jobs.diff.exported.listing import TablePartition
 from brokerless.jobs.diff.live.cluster import RunningPartition
@@ -21,9 +23,11 @@ from brokerless.jobs.diff.partition_diff import PartitionDiff
 from brokerless.jobs.ledger import Checked, Ledger, run_id_of
 from brokerless.jobs.turns import choose, open_ledger
 from brokerless.log import names
+from brokerless.log.checkpoint.leader_epochs import load_epochs, truncation_offset
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.directory import PartitionPath
+from brokerless.log.seek import end_offset
 from brokerless.log.storage.paths import refuse_repeated
 from brokerless.text import count_of
 
@@ -81,7 +85,7 @@ def begin_scrub(partitions: Sequence[PartitionPath], budget: int | None, path: s
             raise UsageError(f"{each.url}: a running cluster does not show its replicas; give disks")
     refuse_repeated((each.path for each in partitions), "give each disk once")
     for each in partitions:
-        if each.topic is not None and each.topic != names.CLUSTER_METADATA:
+        if each.topic is not None:
             replicas.setdefault((each.topic, each.partition or 0), []).append(each)
     several = {name: each for name, each in sorted(replicas.items()) if len(each) > 1}
     if not several:
@@ -132,9 +136,28 @@ def _choose(replicas: dict[Name, list[PartitionPath]], scrub: Scrub, budget: int
 
 def _pairs(name: Name, replicas: Sequence[PartitionPath]) -> list[Pair]:
     leading, *others = ranked(replicas)
-    limits = [each for each in map(_high_watermark, replicas) if each is not None]
+    if name[0] == names.CLUSTER_METADATA:
+        limits = [_agreed_end(leading, each) for each in others]
+    else:
+        limits = [each for each in map(_high_watermark, replicas) if each is not None]
     limit = min(limits) if limits else None
     return [pair_of(name, leading, each, limit=limit, is_replica=True) for each in others]
+
+
+def _agreed_end(leading: PartitionPath, other: PartitionPath) -> int:
+    """Return the offset up to which two nodes have the metadata of the same leaders. Of this log, no high watermark is
+    recorded (``KafkaMetadataLog``, 4.4.0); what is after, a node may not have yet, or truncates when it fetches."""
+    ends = [_end(each) for each in (leading, other)]
+    epochs = [load_epochs(each.leader_epoch_checkpoint) for each in (leading, other)]
+    agreed = truncation_offset(epochs[0], ends[0], epochs[1], ends[1])
+    return min(ends) if agreed is None else min(agreed, *ends)
+
+
+def _end(replica: PartitionPath) -> int:
+    try:
+        return end_offset(replica) or 0
+    except UnreadableError:  # which is reported where it is read
+        return MAX_INT64
 
 
 def _high_watermark(replica: PartitionPath) -> int | None:

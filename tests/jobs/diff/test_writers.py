@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,48 @@ def by_name(left: object, right: object) -> dict[str, PartitionDiff]:
     found = brokerless.diff(left, right, topics=TOPICS)  # type: ignore[arg-type]
     assert len(found.partitions) == 5
     return {each.name: each for each in found.partitions}
+
+
+def load(to: Path) -> Path:
+    orders = brokerless.open(DEMO).topic("orders")
+    brokerless.load(orders.records(["topic", "partition", "offset", "timestamp", "key", "value", "headers"]), to)
+    return to
+
+
+def backup(to: Path) -> str:
+    brokerless.backup(DEMO, to)
+    return f"{to}@latest"
+
+
+def rebuild(source: object, to: Path) -> Path:
+    brokerless.rebuild(source, to, apply=True)  # type: ignore[arg-type]
+    (disk,) = (each.parent for each in to.rglob("meta.properties"))
+    return disk
+
+
+def written(writer: Callable[..., object], to: Path) -> Path:
+    writer(to)
+    return to
+
+
+WRITERS: dict[str, tuple[Callable[[Path], object], list[str]]] = {
+    "convert": (lambda to: written(brokerless.open(DEMO).convert, to), []),
+    "load": (load, ["another-topic"]),
+    "merge": (lambda to: written(partial(brokerless.merge, [DEMO]), to), []),
+    "compact": (lambda to: written(brokerless.open(DEMO).compact, to), []),
+    "salvage": (lambda to: written(brokerless.open(DEMO).salvage, to), []),
+    "backup": (backup, []),
+    "rebuild": (lambda to: rebuild(DEMO, to), []),
+    "rebuild of a backup": (lambda to: rebuild(backup(to / "bucket"), to / "disks"), []),
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_what_a_writer_wrote_is_the_same_log(writer: str, tmp_path: Path) -> None:
+    write, allow = WRITERS[writer]
+    to = write(tmp_path / "to")
+    source = brokerless.open(DEMO).topic("orders") if writer == "load" else DEMO
+    brokerless.assert_same_log(source, to, allow=allow)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("options", "expected"), [
@@ -62,11 +106,6 @@ def test_a_merge_has_the_records_of_the_replica_that_counts(tmp_path: Path) -> N
         (other,) = brokerless.diff(tmp_path / "to", disks[divergence.replica]).partitions
         assert not other.is_same
         assert other.differences[0].first_offset == divergence.offset
-
-
-def test_a_salvaged_log_has_all_that_is_intact(tmp_path: Path) -> None:
-    brokerless.open(DEMO).salvage(tmp_path / "to")
-    brokerless.assert_same_log(DEMO, tmp_path / "to")
 
 
 def test_a_compacted_log_has_lost_no_last_record(tmp_path: Path) -> None:

@@ -76,8 +76,8 @@ def plan_diff(
 
 
 def _parts_of(request: DiffRequest, is_keyed: bool) -> Collection[str]:
-    """Return what is compared unless a request says so: positions are offsets, which say nothing where keys pair records;
-    and mirrors have other names, settings and ACLs."""
+    """Return what is compared unless a request says it. Where keys pair records, positions of groups say nothing; and
+    mirrors have other names, settings and ACLs."""
     if is_keyed:
         return (RECORDS,)
     return (RECORDS, GROUPS) if request.offset_syncs is not None else ONLY

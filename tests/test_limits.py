@@ -45,6 +45,11 @@ def measure(how, path):
         rows = log.segments(on_damage=told.append).num_rows
     elif how == "transactions":
         rows = log.transactions(on_damage=told.append).num_rows
+    elif how == "diff":
+        found = brokerless.diff(path, path.replace("left", "right"))
+        rows = sum(each.same for each in found.partitions)
+        told.extend(found.differences().column("cause").to_pylist())
+        return {"path": path, "how": how, "rows": rows, "errors": told, "peak": peak()}
     elif how.startswith("carve"):
         rows = carved(path, told, how == "carve-tables")
     else:
@@ -264,6 +269,24 @@ def test_one_huge_record_after_another_is_read_in_bounded_memory(ask: Ask, codec
     found = measure(ask, [write(tmp_path / "huge", batches)], ["records", "verify"])
     assert of_each(found, "records", "rows") == {"huge": 3}
     assert_peaks(found, 512)
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_records_of_100_megabytes_are_compared_in_bounded_memory(ask: Ask, codec: str, tmp_path: Path) -> None:
+    """Four of them on each side, of which the last one has another last byte."""
+    value, attributes = np.random.default_rng(1).bytes(1000) * 100_000, list(COMPRESS).index(codec)
+    payloads = [COMPRESS[codec](write_record(b"key", value[:-1] + last)) for last in (b"a", b"b")]
+    for side, of_last in (("left", 0), ("right", 1)):
+        batches = [
+            write_batch(payloads[of_last if offset == 3 else 0], attributes=attributes, base_offset=offset)
+            for offset in range(4)
+        ]
+        (tmp_path / side).mkdir()
+        write(tmp_path / side / "t-0", b"".join(batches))
+    found = measure(ask, [tmp_path / "left" / "t-0" / NAME], ["diff"])
+    assert of_each(found, "diff", "rows") == {"t-0": 3}
+    assert of_each(found, "diff", "errors") == {"t-0": ["changed"]}
+    assert_peaks(found, 900)
 
 
 def test_a_segment_of_a_gibibyte_is_read_in_bounded_memory(ask: Ask, tmp_path: Path) -> None:

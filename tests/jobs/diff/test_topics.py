@@ -93,6 +93,16 @@ def test_what_is_planted_is_found_with_its_cause(seed: int, tmp_path: Path) -> N
     )
 
 
+def test_a_changed_record_without_a_key_is_missing_and_extra(tmp_path: Path) -> None:
+    """Nothing says which of all records without a key it was; so these need not be in memory at once."""
+    records = [{"topic": "t", "key": None, "value": b"%d" % at, "timestamp": TIME} for at in range(300)]
+    left = load(tmp_path / "left", random.Random(1), records, 2)
+    right = load(tmp_path / "right", random.Random(2), [*records[1:], {**records[0], "value": b"new"}], 3)
+    found = brokerless.diff(left, right, align="key")
+    causes = sum((Counter(each.causes or {}) for each in found.partitions), Counter[str]())
+    assert causes == {"missing": 1, "extra": 1}
+
+
 def test_differences_are_named_where_the_record_is(tmp_path: Path) -> None:
     chance = random.Random(1)
     records = [{**each, "key": b"%d" % at} for at, each in enumerate(rows(chance, 300))]

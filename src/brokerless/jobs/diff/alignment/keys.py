@@ -2,7 +2,7 @@
 
 Of each record, hashes of its key and of its contents are kept, with its time and place, in files by the first bits of
 the key: so memory holds one such file of each side, however long the logs are. Records that have the same key, time and
-contents are the same, as often as both sides have them.
+contents are the same, as often as both sides have them. Of a record without a key, its contents are the key.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ class KeyedRecords:
                     self._hasher.hash(columns, has_key),
                     hash_contents(self._hasher, columns),
                 )
+                rows["key"][~has_key, 0] = rows["contents"][~has_key]  # else all of them would be in one file
                 rows = rows if each.rows is None else rows[each.rows]
                 count += len(rows)
                 self._write(rows, files)

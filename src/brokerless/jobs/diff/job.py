@@ -140,7 +140,11 @@ def compare_pair(pair: Pair, settings: DiffSettings, done: Done = ignore) -> Par
 
 
 def _compare_pair(pair: Pair, settings: DiffSettings, stack: ExitStack, done: Done) -> PartitionDiff:
-    left, right = (None if each is None else summarize(each, pair.limit) for each in (pair.left, pair.right))
+    equal, own = pair.equal, (pair.left, pair.right)
+    if equal is not None and equal.is_all:
+        left, right = (None if each is None else SideSummary(each.path, equal.start, equal.end) for each in own)
+    else:
+        left, right = (None if each is None else summarize(each, pair.limit) for each in own)
     result = PartitionDiff(pair.topic, pair.partition, left, right, is_replica=pair.is_replica)
     if not pair.is_restored and left is not None:
         if left.start_offset == left.end_offset:
@@ -161,6 +165,9 @@ def _compare_pair(pair: Pair, settings: DiffSettings, stack: ExitStack, done: Do
             "right; allow another-topic to compare it all the same"
         )
         return replace(result, problem="another-topic", explanation=text.format(*pair.topic_ids))
+    if equal is not None and equal.is_all:
+        done(sum(each.size for each in pair.partitions))
+        return replace(result, records=equal.records, same=equal.records)
     pair = replace(pair, left=at_hand(pair.left, stack), right=at_hand(pair.right, stack))
     left, right = (
         replace(known, start_offset=each.begin, end_offset=each.end) if isinstance(each, CopiedPartition) else known
@@ -215,11 +222,15 @@ def _compare(
     start, end = common
     findings = _Findings()
     tally = Tally(settings.allowed, settings.limit)
+    begin = start
+    if pair.equal is not None and start == pair.equal.start:
+        begin = min(pair.equal.end, end)
+        tally.add_same(pair.equal.records)
     sides: dict[Hand, SideReader] = {}
     not_read: list[Uncompared] = []
     for hand in _SIDES:
         to_the_end = summaries[hand].end_offset == end and end != pair.limit
-        own = SideSettings(start, end, settings.quick, settings.max_batch_bytes, to_the_end=to_the_end)
+        own = SideSettings(begin, end, settings.quick, settings.max_batch_bytes, to_the_end=to_the_end)
         if hand == "right" and pair.runs is not None:
             sides[hand] = MappedSide(partitions[hand], own, findings.add, done, runs=pair.runs)
         else:
@@ -238,7 +249,8 @@ def _compare(
     schema_ids = None if settings.schemas is None else SchemaIds(settings.schemas, pair.topic)
     alignment = OffsetAlignment(left, right, tally, erased=erased, schema_ids=schema_ids)
     try:
-        alignment.run()
+        if begin == start or begin < end:
+            alignment.run()
     finally:
         for side in sides.values():
             side.close()

@@ -10,8 +10,9 @@ from functools import partial
 from brokerless.errors import UsageError
 from brokerless.jobs.diff.alignment.erased_records import add_erasure
 from brokerless.jobs.diff.alignment.schema_ids import SchemaPaths
-from brokerless.jobs.diff.beside.groups import Target
+from brokerless.jobs.diff.beside.groups import Counterpart
 from brokerless.jobs.diff.beside.mirrored_position import mirrored_position
+from brokerless.jobs.diff.equal_segments import add_equal_segments
 from brokerless.jobs.diff.mirrors import load_offset_syncs, pair_by_syncs
 from brokerless.jobs.diff.pairs import Name, OffsetRuns, Pair, Side, load_offset_runs, pair, pair_by_map
 from brokerless.log.directory import PartitionPath
@@ -59,7 +60,7 @@ def requested_pairs(
         syncs = load_offset_syncs(os.fspath(request.offset_syncs), report, bound(request.max_batch_bytes))
         left, right = sides
         return pair_by_syncs(left, replace(right, partitions=_possible_mirrors(right)), syncs)
-    pairs = pair(*sides) if runs is None else pair_by_map(*sides, runs)
+    pairs = add_equal_segments(pair(*sides), sides) if runs is None else pair_by_map(*sides, runs)
     return pairs if request.erasure is None else add_erasure(pairs, os.fspath(request.erasure))
 
 
@@ -72,16 +73,16 @@ def _possible_mirrors(side: Side) -> list[PartitionPath]:
 
 def targets_of(
     pairs: Sequence[Pair], runs: Mapping[Name, OffsetRuns] | None, max_batch_bytes: int
-) -> Mapping[Name, Target] | None:
+) -> Mapping[Name, Counterpart] | None:
     """Return where positions of the left side are on the right one, by partition; None where offsets are the same.
     ``runs``: the offset map."""
     if runs is not None:
-        return {name: Target(name, each.target_bound) for name, each in runs.items()}
+        return {name: Counterpart(name, each.target_bound) for name, each in runs.items()}
     mirrored = [each for each in pairs if each.anchors is not None]
     if not mirrored:
         return None
     return {
-        (each.topic or "", each.partition or 0): Target(
+        (each.topic or "", each.partition or 0): Counterpart(
             (each.right.topic or "", each.right.partition or 0),
             partial(mirrored_position, each, max_batch_bytes=max_batch_bytes),
         )

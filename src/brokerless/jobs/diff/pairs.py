@@ -111,6 +111,17 @@ class ErasureClaims:
 
 
 @dataclass(frozen=True, slots=True)
+class EqualSegments:
+    """The segments that both sides begin with: their first offset, the one after their last, and how many records they
+    have, with control records. ``is_all``: neither side has any other."""
+
+    start: int
+    end: int
+    records: int
+    is_all: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Pair:
     """A partition of both sides; None on a side without it. ``topic_ids``: those of both sides, where they are two.
     ``runs``: which records of the right side are which of the left one; None where their offsets are the same.
@@ -118,7 +129,8 @@ class Pair:
     they are compared, None for all that both should have. ``anchors``: where the offsets of both sides are others, and
     their order is the same, pairs of offsets that are one record (int64, shape ``(n, 2)``). ``is_replica``: both are
     replicas of one cluster. ``is_undescribed``: the side without it is a running cluster that does not describe its
-    topic to this client. ``erasure``: what was erased of the left side, for the right one."""
+    topic to this client. ``erasure``: what was erased of the left side, for the right one. ``equal``: what both begin
+    with, by the SHA-256 of their segments, and is not read."""
 
     topic: str | None
     partition: int | None
@@ -132,6 +144,7 @@ class Pair:
     anchors: Int64s | None = None
     is_undescribed: bool = False
     erasure: ErasureClaims | None = None
+    equal: EqualSegments | None = None
 
     @property
     def partitions(self) -> list[PartitionPath]:

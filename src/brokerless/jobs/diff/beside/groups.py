@@ -72,7 +72,7 @@ class GroupDiff:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Counterpart:
     """Where positions in a partition of the left side are on the right one: in which partition, and at which offset."""
 
     place: Place
@@ -88,7 +88,7 @@ class GroupSettings:
     allowed: Collection[str]
     topics: Collection[str] | None
     max_batch_bytes: int
-    targets: Mapping[Name, Target] | None = None
+    targets: Mapping[Name, Counterpart] | None = None
     partitions: Collection[int] = ()
 
     def has(self, position: GroupPosition) -> bool:

@@ -40,8 +40,8 @@ def mirrored_position(pair: Pair, offset: int, *, max_batch_bytes: int) -> int:
         return expected
     hasher = KeyHasher()
     for near in (1, WINDOW):
-        before = _rows(pair.left, max(0, offset - near), offset, hasher, max_batch_bytes)
-        there = _rows(pair.right, max(0, expected - near), expected - 1 + near, hasher, max_batch_bytes)
+        before = _rows(pair.left, max(0, offset - near), offset, hasher, max_batch_bytes=max_batch_bytes)
+        there = _rows(pair.right, max(0, expected - near), expected - 1 + near, hasher, max_batch_bytes=max_batch_bytes)
         found = np.flatnonzero(np.isin(before["record"], there["record"]))
         if len(found):
             same = there["offset"][there["record"] == before["record"][found[-1]]]
@@ -49,7 +49,7 @@ def mirrored_position(pair: Pair, offset: int, *, max_batch_bytes: int) -> int:
     return expected
 
 
-def _rows(partition: PartitionPath, start: int, end: int, hasher: KeyHasher, max_batch_bytes: int) -> Rows:
+def _rows(partition: PartitionPath, start: int, end: int, hasher: KeyHasher, *, max_batch_bytes: int) -> Rows:
     """The records at offsets ``[start, end)``, in order."""
     found: list[Rows] = [np.zeros(0, _ROW)]
     reading = Reading(Range(start, end), max_batch_bytes=max_batch_bytes)

@@ -60,14 +60,14 @@ def _exported(partition: TablePartition, unread: list[Unread]) -> Iterator[pa.Re
     ends = [max(partition.end, first + 1) for first, _ in found]
     if not has_days:
         ends[:-1] = [first for first, _ in found[1:]]
-    opens = [partial(_intact, path, first, end, unread) for (first, path), end in zip(found, ends, strict=True)]
+    opens = [partial(_intact, path, first, end, unread=unread) for (first, path), end in zip(found, ends, strict=True)]
     for batch in merge([first for first, _ in found], opens):
         _check_columns(partition, batch)
         _check_place(partition, batch)
         yield batch.select([name for name in batch.schema.names if name in (*SCHEMA.names, "timestampType")])
 
 
-def _intact(path: str, first: int, end: int, unread: list[Unread]) -> Iterator[pa.RecordBatch]:
+def _intact(path: str, first: int, end: int, *, unread: list[Unread]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file up to where it is damaged."""
     try:
         for batch in read_exported(path, ignore):
@@ -92,7 +92,7 @@ def _check_columns(partition: TablePartition, batch: pa.RecordBatch) -> None:
 def _check_place(partition: TablePartition, batch: pa.RecordBatch) -> None:
     """Raise :class:`UnreadableError` for a row of another topic or partition, or of none, in the files of this one."""
     for name, own in zip(("topic", "partition"), partition.place, strict=True):
-        there: list[Any] = batch.column(name).unique().to_pylist() if name in batch.schema.names else []
+        there: list[Any] = arrow.values(batch.column(name).unique()) if name in batch.schema.names else []
         for other in there:
             if other != own:
                 text = f"says no {name}" if other is None else f"is of {name} {other}"

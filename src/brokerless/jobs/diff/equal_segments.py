@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from brokerless.errors import UnreadableError
-from brokerless.jobs.diff.pairs import EqualSegments, Pair, Side
+from brokerless.jobs.diff.pairs import EqualSegments, Name, Pair, Side
 from brokerless.log.backups.snapshot import SnapshotPartition, SnapshotSegment
-from brokerless.log.backups.state import SnapshotState
 from brokerless.log.tiered.detection import snapshot_of
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
+class StoredPartition:
     """What a snapshot has of a partition."""
 
     partition: SnapshotPartition
@@ -22,10 +21,9 @@ class _Stored:
 
 def add_equal_segments(pairs: Sequence[Pair], sides: tuple[Side, Side]) -> list[Pair]:
     """Return pairs with what both sides begin with, where both are snapshots."""
-    states = [_state(each) for each in sides]
-    if None in states:
+    left, right = (snapshot_partitions(each) for each in sides)
+    if left is None or right is None:
         return list(pairs)
-    left, right = ({} if each is None else _stored(each) for each in states)
     names = [(each.topic or "", each.partition or 0) for each in pairs]
     return [
         replace(each, equal=_common(left[name], right[name])) if name in left and name in right else each
@@ -33,28 +31,25 @@ def add_equal_segments(pairs: Sequence[Pair], sides: tuple[Side, Side]) -> list[
     ]
 
 
-def _state(side: Side) -> SnapshotState | None:
-    """The snapshot that a side is; None for anything else, and for one of several paths."""
+def snapshot_partitions(side: Side) -> dict[Name, StoredPartition] | None:
+    """Return what the snapshot that a side is has of each partition; None for anything else, and for several paths."""
     if len(side.directories) != 1 or side.url is not None or side.is_one_partition:
         return None
     location = side.directories[0].location
     if snapshot_of(location) is None:
         return None
     try:
-        return location.file_system()[0].bucket.snapshot_state()
+        state = location.file_system()[0].bucket.snapshot_state()
     except UnreadableError:  # which is reported where it is read
         return None
-
-
-def _stored(state: SnapshotState) -> dict[tuple[str, int], _Stored]:
     return {
-        (each.topic, each.partition): _Stored(each, state.segments.get((each.topic_id, each.partition), ()))
+        (each.topic, each.partition): StoredPartition(each, state.segments.get((each.topic_id, each.partition), ()))
         for each in state.snapshot.partitions
         if not each.lost
     }
 
 
-def _common(left: _Stored, right: _Stored) -> EqualSegments | None:
+def _common(left: StoredPartition, right: StoredPartition) -> EqualSegments | None:
     start, end = left.partition.start_offset, left.partition.end_offset
     if start != right.partition.start_offset:
         return None

@@ -61,7 +61,7 @@ def requested_pairs(
         left, right = sides
         return pair_by_syncs(left, replace(right, partitions=_possible_mirrors(right)), syncs)
     pairs = add_equal_segments(pair(*sides), sides) if runs is None else pair_by_map(*sides, runs)
-    return pairs if request.erasure is None else add_erasure(pairs, os.fspath(request.erasure))
+    return pairs if request.erasure is None else add_erasure(pairs, os.fspath(request.erasure), sides[1])
 
 
 def _possible_mirrors(side: Side) -> list[PartitionPath]:

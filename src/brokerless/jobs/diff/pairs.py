@@ -104,10 +104,12 @@ def load_offset_runs(directory: str) -> dict[Name, OffsetRuns]:
 @dataclass(frozen=True, slots=True)
 class ErasureClaims:
     """What the manifest of an erasure has of a partition, of each of its replicas. ``is_blanking``: values became null,
-    or fields of them; else records were removed."""
+    or fields of them; else records were removed. ``offsets``: of those that an erasure in a backup removed, ascending,
+    of segments that the right side has; such a manifest has no ``claims``."""
 
     claims: tuple[PartitionClaim, ...]
     is_blanking: bool
+    offsets: Int64s | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ import brokerless
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.jobs.diff.partition_diff import PartitionDiff
 
+DEMO = Path(__file__).parents[4] / "demo" / "data"
+
 SEEDS = 12
 
 
@@ -152,10 +154,23 @@ def test_a_manifest_of_other_partitions_is_refused(tmp_path: Path) -> None:
         brokerless.diff(source, to, erasure=manifest, align="key")
 
 
-def test_the_manifest_of_a_backup_is_refused_as_what_it_is(tmp_path: Path) -> None:
-    chance = random.Random(3)
-    log, _ = with_names(random_log(chance), chance)
-    source, to, manifest = erase(log, tmp_path, chance)
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"partitions": [], "backup": {}}))
-    with pytest.raises(UsageError, match=r"the manifest of an erasure in a backup, .*; check it with prove"):
-        compare(source, to, manifest)
+@pytest.mark.parametrize("source", ["disk", "other"])
+def test_what_was_erased_in_a_backup_is_erased_in_its_snapshots(source: str, tmp_path: Path) -> None:
+    """The left side is the disk, or a snapshot of another backup of it."""
+    place, manifest = tmp_path / "place", tmp_path / "manifest.json"
+    for each in (place, tmp_path / "other"):
+        brokerless.backup(DEMO, each, name="night")
+    key = b"u-0048"
+    brokerless.Backup(place).erase(keys=[key], manifest=manifest, apply=True)
+    left = DEMO if source == "disk" else f"{tmp_path}/other@night"
+    right = f"{place}@night"
+    found = brokerless.diff(left, right, topics=["users"], erasure=manifest, allow=["retention"])
+    keys = brokerless.open(DEMO).topic("users").records(["key"]).read_all().column("key").to_pylist()
+    assert sum((each.causes or {}).get("erased", 0) for each in found.partitions) == keys.count(key) > 0
+    assert found.is_same, [*found.lines()]
+    without = brokerless.diff(left, right, topics=["users"])
+    assert "erased" not in {cause for each in without.partitions for cause in each.causes or {}}
+    with pytest.raises(UsageError, match="the right side is no snapshot; give URL@SNAPSHOT of that backup"):
+        brokerless.diff(right, DEMO, topics=["users"], erasure=manifest)
+    with pytest.raises(UsageError, match="a snapshot that has no segment of it"):
+        brokerless.diff(DEMO, f"{tmp_path}/other@night", topics=["users"], erasure=manifest)

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from brokerless.errors import UsageError
 from brokerless.format.columns import RecordColumns
 from brokerless.format.write.column_slices import concat_columns, filter_rows, replace_values
-from brokerless.jobs.backup_erasure.record import is_of_backup
+from brokerless.jobs.backup_erasure.record import BackupClaim, is_of_backup, parse_claim
 from brokerless.jobs.diff.alignment.blocks import Block, compare_rows
 from brokerless.jobs.diff.alignment.sides import SideReader
-from brokerless.jobs.diff.pairs import ErasureClaims, Name, Pair
+from brokerless.jobs.diff.equal_segments import snapshot_partitions
+from brokerless.jobs.diff.pairs import ErasureClaims, Name, Pair, Side
 from brokerless.jobs.erase.blanking import chosen_values
 from brokerless.jobs.erase.digests import digest_kept
 from brokerless.jobs.erase.signed_manifest import load_manifest
@@ -37,15 +38,14 @@ _NEAR = 1 << 14
 """Touched batches are read at once that have at most so many offsets between them, and so many of them."""
 
 
-def add_erasure(pairs: Sequence[Pair], path: str) -> list[Pair]:
-    """Return pairs with what the manifest of an erasure has of each.
+def add_erasure(pairs: Sequence[Pair], path: str, right: Side) -> list[Pair]:
+    """Return pairs with what the manifest of an erasure has of each. ``right``: the side that it wrote.
 
-    Raises :class:`UsageError` where it has none of them, or is of a backup, and :class:`UnreadableError` for what is no
-    manifest."""
+    Raises :class:`UsageError` where it has none of them, or is of a backup of which the right side is no snapshot, and
+    :class:`UnreadableError` for what is no manifest."""
     manifest = load_manifest(path)
     if is_of_backup(manifest):
-        text = "this is the manifest of an erasure in a backup, which does not say what stayed of each batch"
-        raise UsageError(f"{path}: {text}; check it with prove")
+        return _add_erasure_of_backup(pairs, path, parse_claim(path, manifest.value), right)
     is_blanking = manifest.value["action"].get("kind") == "blank"
     claims: dict[Name, list[PartitionClaim]] = defaultdict(list)
     for each in parse_claims(manifest):
@@ -53,6 +53,29 @@ def add_erasure(pairs: Sequence[Pair], path: str) -> list[Pair]:
     found = [replace(each, erasure=_claims_of(each, claims, is_blanking=is_blanking)) for each in pairs]
     if pairs and not any(each.erasure is not None for each in found):
         raise UsageError(f"{path}: this manifest has no partition of these, so that nothing can be erased by it")
+    return found
+
+
+def _add_erasure_of_backup(pairs: Sequence[Pair], path: str, claim: BackupClaim, right: Side) -> list[Pair]:
+    """The same of an erasure in a backup. It has no digests of batches, and that of each segment which it wrote: what
+    it says counts where the right side is a snapshot with such a segment."""
+    text = "this is the manifest of an erasure in a backup, and the right side is"
+    stored = snapshot_partitions(right)
+    if stored is None:
+        raise UsageError(f"{path}: {text} no snapshot; give URL@SNAPSHOT of that backup")
+    offsets: dict[Name, list[int]] = defaultdict(list)
+    for each in claim.segments:
+        own = stored.get((each.topic, each.partition))
+        if own is not None and any(one.sha256 == each.sha256 for one in own.segments):
+            offsets[each.topic, each.partition] += each.erased_offsets
+    found = [
+        replace(each, erasure=ErasureClaims((), is_blanking=False, offsets=np.array(sorted(erased), np.int64)))
+        if (erased := offsets.get((each.topic or "", each.partition or 0)))
+        else each
+        for each in pairs
+    ]
+    if pairs and not any(each.erasure is not None for each in found):
+        raise UsageError(f"{path}: {text} a snapshot that has no segment of it, so that nothing can be erased by it")
     return found
 
 
@@ -81,6 +104,8 @@ class ErasedRecords:
         """Return which records (their offsets, ascending) were removed: shape ``(n,)``."""
         if self._erasure.is_blanking:
             return np.zeros(len(offsets), np.bool_)
+        if self._erasure.offsets is not None:
+            return np.isin(offsets, self._erasure.offsets)
         return self._named(offsets)
 
     def blanked(self, left: Block, right: Block) -> Bools:

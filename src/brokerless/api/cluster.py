@@ -159,7 +159,8 @@ def backup(request: BackupRequest) -> BackupResult:
     (True, 8)
     """
     from brokerless.jobs.backup.job import backup
-    from brokerless.jobs.backup.plan import options_of, plan_backup
+    from brokerless.jobs.backup.options import options_of
+    from brokerless.jobs.backup.plan import plan_backup
     from brokerless.log.tiered.options import with_tiered_options
 
     given = list_paths(request.paths, "give at least one path")

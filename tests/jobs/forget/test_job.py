@@ -18,7 +18,8 @@ from tests.s3 import S3
 import brokerless
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.jobs.backup.job import backup as run_plan
-from brokerless.jobs.backup.plan import BackupOptions, plan_backup
+from brokerless.jobs.backup.options import BackupOptions
+from brokerless.jobs.backup.plan import plan_backup
 from brokerless.jobs.forget import prune as pruning
 from brokerless.jobs.forget.job import forget
 from brokerless.jobs.forget.prune import prune

@@ -66,7 +66,8 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     from brokerless.jobs.backup.job import backup
-    from brokerless.jobs.backup.plan import options_of, plan_backup
+    from brokerless.jobs.backup.options import options_of
+    from brokerless.jobs.backup.plan import plan_backup
     from brokerless.log.storage.location import Location
     from brokerless.views.jobs.backup import backup_lines, lost_rows, partition_rows, snapshot_row
 

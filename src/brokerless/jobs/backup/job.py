@@ -21,8 +21,9 @@ from brokerless.findings import Finding, Kind
 from brokerless.jobs.backup.closing import undecided
 from brokerless.jobs.backup.files import store_files
 from brokerless.jobs.backup.keys import keys_of_run
+from brokerless.jobs.backup.options import BackupOptions
 from brokerless.jobs.backup.partition import BackupTask, BackupTaskResult, run_task
-from brokerless.jobs.backup.plan import BackupOptions, BackupPlan, by_expiry
+from brokerless.jobs.backup.plan import BackupPlan, by_expiry
 from brokerless.jobs.backup.second_look import SecondLook, look_again, metadata_task
 from brokerless.jobs.run.job import in_order, longest_first, run
 from brokerless.kafka_names import TopicPartition

@@ -15,6 +15,7 @@ import numpy as np
 from brokerless.findings import Finding, Kind
 from brokerless.jobs.backup.cut import without_gone
 from brokerless.jobs.backup.erased import ErasedFilter
+from brokerless.jobs.backup.previous import PreviousPartition
 from brokerless.jobs.backup.segments import Batches, StoredLog, Storing, unchanged_ranges, with_last_producers
 from brokerless.jobs.merge.leader_epochs import earliest
 from brokerless.jobs.merge.merged_log import MergedLog, read_merged_log
@@ -55,16 +56,6 @@ class SourceReplica:
     files: PartitionFiles
     node_id: int
     directory: str
-
-
-@dataclass(frozen=True, slots=True)
-class PreviousPartition:
-    """What the snapshot before has of a partition. ``segments`` in order; ``is_whole``: none of them was left out, as
-    objects of it are not there."""
-
-    partition: SnapshotPartition
-    segments: tuple[SnapshotSegment, ...]
-    is_whole: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,121 +3,50 @@
 from __future__ import annotations
 
 import base64
-import os
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from brokerless.clusters.disk import Disk, DiskReplica, load_disk, place_replicas
 from brokerless.clusters.metadata_replicas import MetadataReplica, best_of
 from brokerless.clusters.missing_partitions import partition_missing
 from brokerless.clusters.placement import Placement, Verdict
-from brokerless.errors import UnreadableError, UsageError
+from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.internals.metadata.cluster import Cluster, read_cluster
 from brokerless.jobs.backup.closing import Closed, close_transactions
 from brokerless.jobs.backup.cut import BackupCut, is_compacted, is_running, take_cut
-from brokerless.jobs.backup.partition import BackupTask, PreviousPartition, SourceReplica
+from brokerless.jobs.backup.options import BackupOptions
+from brokerless.jobs.backup.partition import BackupTask, SourceReplica
+from brokerless.jobs.backup.previous import PreviousPartition, previous_of, snapshots_before
 from brokerless.jobs.rebuild.nodes import cluster_id_of
 from brokerless.jobs.rebuild.replicas import topic_ids_of
 from brokerless.jobs.recovered.reading import PartitionFiles, describe_files, list_files_again, up_to
 from brokerless.jobs.rewrite.plan import Source
-from brokerless.jobs.signatures import load_private_key
 from brokerless.log import names
-from brokerless.log.backups.names import DIRECTORY, SnapshotName, split_path
+from brokerless.log.backups.names import SnapshotName
 from brokerless.log.backups.place import BackupPlace
-from brokerless.log.backups.replaced import Replacements
 from brokerless.log.backups.snapshot import (
-    NAME,
     MetadataEnd,
     MissingPartition,
-    Snapshot,
     SnapshotFile,
-    SnapshotSegment,
 )
 from brokerless.log.commit.partition_writer import output_directory
-from brokerless.log.config import DEFAULTS, UNBOUNDED, LogConfig
+from brokerless.log.config import DEFAULTS
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import is_local_within, refuse_repeated
-from brokerless.log.storage.side_by_side import side_by_side
-from brokerless.log.tiered.detection import has_objects, has_objects_below, snapshot_path
-from brokerless.log.tiered.listing.stored_objects import check_sizes, segment_directory, sizes_in
-from brokerless.log.tiered.writing.encryption import PublicKey, load_public_keys, new_data_key
+from brokerless.log.tiered.detection import snapshot_path
+from brokerless.log.tiered.writing.encryption import new_data_key
 from brokerless.log.tiered.writing.objects import ObjectFormat, UploadPlace
 from brokerless.progress import Report, ignore
-from brokerless.requests.backups import BackupRequest
-from brokerless.tables.read_options import bound
 
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-DEFAULT_SEGMENT_SIZE = 256 << 20
-_MOST_PARENTS = 24
-"""Snapshots in which the segments of a partition are looked for, the newest first."""
 _LEFT_OUT = (Verdict.STRAY, Verdict.DELETED, Verdict.MOVING, Verdict.BLOCKED, Verdict.EMPTIED, Verdict.TWICE)
 _OF_NO_TOPIC = (Verdict.TOPIC_UNKNOWN, Verdict.PARTITION_UNKNOWN, Verdict.OTHER_TOPIC)
 Place = tuple[str, int]
 """A topic's ID, and a partition's number."""
-
-
-@dataclass(frozen=True, slots=True)
-class BackupOptions:
-    """``name``: of the snapshot. ``segment_size``: bytes at which segments end. ``max_batch_bytes``: bytes that one
-    batch may inflate to. ``dry_run``: everything is read, and nothing written. ``is_selected``: whether a partition
-    that no disk has is expected, by its topic and number. ``public_keys``: of the key pairs that it is encrypted for,
-    each of which reads all; ``one_key``: one is enough. ``compress``: segments whose first batch is not compressed.
-    ``sign_key``: signs the snapshot."""
-
-    name: str | None = None
-    segment_size: int = DEFAULT_SEGMENT_SIZE
-    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
-    dry_run: bool = False
-    is_selected: Callable[[str, int], bool] = lambda topic, number: True
-    public_keys: tuple[PublicKey, ...] = ()
-    one_key: bool = False
-    compress: bool = False
-    sign_key: Ed25519PrivateKey | None = None
-
-    def __post_init__(self) -> None:
-        names_of_keys = [each.key_id for each in self.public_keys]
-        if len(set(names_of_keys)) < len(names_of_keys):
-            raise UsageError("--public-key: a key pair is given twice")
-        if len(names_of_keys) == 1 and not self.one_key:
-            text = f"without the private key of {names_of_keys[0]}, nobody reads the backup again"
-            raise UsageError(
-                f"--public-key: {text}; give a second one, whose private key is kept elsewhere, or --one-key"
-            )
-        if self.one_key and len(names_of_keys) != 1:
-            raise UsageError("--one-key: this is for one --public-key")
-        self.config  # noqa: B018 - it refuses sizes that no segment has
-        if self.name is not None and (not NAME.fullmatch(self.name) or self.name == "latest"):
-            text = "has 1 to 64 letters, digits, dots, dashes and underscores, and is not latest"
-            raise UsageError(f"name: {self.name!r}; the name of a snapshot {text}")
-
-    @property
-    def config(self) -> LogConfig:
-        """What a stored segment may have."""
-        return replace(UNBOUNDED, segment_bytes=self.segment_size)
-
-
-def options_of(request: BackupRequest, is_selected: Callable[[str, int], bool]) -> BackupOptions:
-    """Return what was requested. ``is_selected``: as in :class:`BackupOptions`. Raises :class:`UsageError`, and
-    UnreadableError for keys."""
-    return BackupOptions(
-        name=request.name,
-        segment_size=DEFAULT_SEGMENT_SIZE if request.segment_size is None else request.segment_size,
-        max_batch_bytes=bound(request.max_batch_bytes),
-        dry_run=request.dry_run,
-        is_selected=is_selected,
-        public_keys=load_public_keys(request.public_keys or {}),
-        one_key=request.one_key,
-        compress=request.compress,
-        sign_key=None if request.sign_key is None else load_private_key(os.fspath(request.sign_key)),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +124,7 @@ def _plan(
     ]
     cluster_id = cluster_id_of(disks)
     findings = [each for disk in disks for each in disk.findings if each.kind != Kind.BROKER_RUNNING]
-    snapshots = _snapshots(place, cluster_id, options, findings.append)
+    snapshots = snapshots_before(place, cluster_id, options, findings.append)
     data_key = new_data_key(options.public_keys) if options.public_keys else None
     how = ObjectFormat(compression="heuristic" if options.compress else "none", data_key=data_key)
     best = best_of(each.metadata for each in disks if each.metadata is not None)
@@ -212,8 +141,8 @@ def _plan(
     missing = tuple(_missing(cluster, held, options.is_selected, path=disks[0].path, report=findings.append))
     closed = None if cut is None else _close(cut, held, options)
     replacements = place.replacements()
-    previous = _previous(place, snapshots, held, replacements, report=findings.append)
-    previous, erased = _still_there(place, previous, findings.append), replacements.erased()
+    previous = previous_of(place, snapshots, held, replacements, report=findings.append)
+    erased = replacements.erased()
     tasks = tuple(
         _limited(
             replace(
@@ -303,48 +232,6 @@ def _refuse_directories(directories: Sequence[LogDirectory], place: BackupPlace)
             raise UsageError(f"{each.path}, which is read, is in {place.location}; write to another directory")
 
 
-def _snapshots(
-    place: BackupPlace, cluster_id: str | None, options: BackupOptions, report: Report
-) -> list[tuple[SnapshotName, Snapshot]]:
-    """The newest snapshots of a place, the newest first; those that cannot be read are reported. Raises
-    :class:`UsageError` for a place with anything else."""
-    location = place.location
-    config = place.config()
-    if config is None:
-        if (named := split_path(location)) is not None:
-            raise UsageError(f"{location}: this would be a snapshot of the backup {named[0]}; give another place")
-        entries = location.entries() if location.is_directory() else []
-        others = [each for each in entries if each.name != DIRECTORY]
-        if others and (has_objects(location, others) or has_objects_below(location, others)):
-            text = "this has objects of tiered storage, and no backup: brokers may write here; give a place of its own"
-            raise UsageError(f"{location}: {text}")
-        if others:
-            raise UsageError(f"{location}: this is not empty, and no backup; give an empty directory or prefix")
-        return []
-    if config.is_encrypted and not options.public_keys:
-        raise UsageError(f"{location}: this backup is encrypted; give its public keys (--public-key)")
-    if options.public_keys and not config.is_encrypted:
-        raise UsageError(f"{location}: this backup is not encrypted; give another place for one that is")
-    found: list[tuple[SnapshotName, Snapshot]] = []
-    for name in reversed(place.names()):
-        if len(found) == _MOST_PARENTS:
-            break
-        try:
-            found.append((name, place.snapshot(name)))
-        except UnreadableError as error:
-            report(_passed_over(error))
-    known = found[0][1].cluster_id if found else None
-    if known is not None and cluster_id is not None and known != cluster_id:
-        text = f"this is a backup of the cluster {known}, and the disks are of {cluster_id}; give another place"
-        raise UsageError(f"{location}: {text}")
-    return found
-
-
-def _passed_over(error: UnreadableError) -> Finding:
-    finding = error.finding(error.path)
-    return replace(finding, message=f"{finding.message}; this backup goes on from earlier snapshots")
-
-
 def _held(
     disks: Sequence[Disk],
     cluster: Cluster | None,
@@ -423,52 +310,6 @@ def _missing(
         expected = f"on one of the nodes {nodes}"
         report(partition_missing(path, names.partition_directory(topic, number), "metadata", expected=expected))
         yield MissingPartition(topic, topic_id, number, f"no disk has a replica, which are on the nodes {nodes}")
-
-
-def _previous(
-    place: BackupPlace,
-    snapshots: Iterable[tuple[SnapshotName, Snapshot]],
-    held: Mapping[Place, object],
-    replacements: Replacements,
-    *,
-    report: Report,
-) -> dict[Place, PreviousPartition]:
-    """Return what the newest snapshot that has a partition, and that can be read, has of it."""
-    found: dict[Place, PreviousPartition] = {}
-    for name, snapshot in snapshots:
-        own = [each for each in snapshot.partitions if each.place in held and each.place not in found]
-        if not own:
-            continue
-        segments: dict[Place, list[SnapshotSegment]] = defaultdict(list)
-        try:
-            for each in place.segments(name, snapshot, replacements):
-                segments[each.place].append(each)
-        except UnreadableError as error:
-            report(_passed_over(error))
-            continue
-        for each in own:
-            in_order = sorted(segments[each.place], key=lambda one: one.start_offset)
-            found[each.place] = PreviousPartition(each, tuple(in_order), is_whole=True)
-        if len(found) == len(held):
-            break
-    return found
-
-
-def _still_there(
-    place: BackupPlace, previous: Mapping[Place, PreviousPartition], report: Report
-) -> dict[Place, PreviousPartition]:
-    """Without the segments of which objects are gone or were cut, which is reported: they are stored again."""
-    known = list(previous.values())
-    directories = [segment_directory(place.location, each.partition.topic, *each.partition.place) for each in known]
-    found: dict[Place, PreviousPartition] = {}
-    listed = side_by_side(sizes_in, directories, place.location.is_remote)
-    for each, directory, sizes in zip(known, directories, listed, strict=True):
-        wrong = {segment: list(check_sizes(directory, segment, sizes)) for segment in each.segments}
-        for finding in (one for own in wrong.values() for one in own):
-            report(finding)
-        kept = tuple(segment for segment in each.segments if not wrong[segment])
-        found[each.partition.place] = PreviousPartition(each.partition, kept, len(kept) == len(each.segments))
-    return found
 
 
 def _task(

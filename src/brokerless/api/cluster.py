@@ -19,6 +19,7 @@ from brokerless.requests.backups import (
     CheckRequest,
     DrillRequest,
     ForgetRequest,
+    JoinRequest,
     KeysRequest,
     PruneRequest,
     SealRequest,
@@ -247,6 +248,28 @@ class Backup:
         if request.seal is None:
             raise UsageError("seal: give the file that is written")
         return write_seal(self._location, os.fspath(request.seal))
+
+    @takes(JoinRequest)
+    def join(self, request: JoinRequest) -> Snapshot:
+        """Make a snapshot of the parts of a set that are there, as ``brokerless snapshots --join``.
+
+        Returns
+        -------
+        Snapshot
+            ``missing`` has the partitions that no part has.
+
+        Raises
+        ------
+        UsageError
+            Where no host has stored a part of it.
+        UnreadableError, UnwritableError
+            Where there is no backup, or the system does not write.
+        """
+        from brokerless.jobs.backup.job import join_set
+
+        if request.join is None:
+            raise UsageError("join: give the name of the set")
+        return join_set(self._location, request.join).snapshot
 
     @takes(CheckRequest)
     def check(self, request: CheckRequest) -> CheckResult:

@@ -6,13 +6,14 @@ from typing import Literal
 
 from brokerless.findings import Finding, Kind, Severity
 
-KnownBy = Literal["metadata", "topic", "bucket", "checkpoint", "earlier-run"]
+KnownBy = Literal["metadata", "topic", "bucket", "checkpoint", "earlier-run", "set"]
 
 _TEXTS: dict[KnownBy, tuple[Severity, str]] = {
     "metadata": ("error", "no disk has a replica of {}: a broker on these disks begins it again, empty"),
     "topic": ("error", "no disk has a replica of {}: it begins again, empty"),
     "bucket": ("warning", "the bucket has nothing of {}: it begins again, empty"),
     "checkpoint": ("warning", "there is a recovery point for {}, but no such directory"),
+    "set": ("error", "{} is in no part of the set"),
     "earlier-run": (
         "warning",
         "an earlier run found {}, and no segment of it is here any more; its table stays",
@@ -39,7 +40,8 @@ def partition_missing(
     name
         Of the partition, such as ``orders-0``.
     known_by
-        The cluster's metadata; other partitions of its topic; a bucket's; a checkpoint; or an earlier run.
+        The cluster's metadata; other partitions of its topic; a bucket's; a checkpoint; an earlier
+        run; or the metadata of a set of backups.
     severity
         That of who knows it, unless it is passed.
     offset, expected, found

@@ -42,6 +42,16 @@ class BackupRequest:
     to: str | os.PathLike[str] = given(shared.TO, kw_only=False)
     topics: Collection[str] | None = given(shared.TOPICS, default=None)
     name: str | None = given(TEXT, "a name of the snapshot, by which it is read as URL@NAME", "NAME", default=None)
+    leader_only: bool = given(
+        FLAG, "store what the node of these disks leads, as one host of several; needs --set", default=False
+    )
+    set_name: str | None = given(
+        TEXT,
+        "the set of runs, one on each host of a broker, that are read as one snapshot of this name when all are there",
+        "NAME",
+        flag="--set",
+        default=None,
+    )
     public_keys: Mapping[str, str | os.PathLike[str]] | None = given(
         KEY_PAIRS,
         "encrypt all that is stored, for this key pair: its public key (RSA, PEM), by the pair's name; repeat it",
@@ -88,6 +98,17 @@ class SealRequest:
         PATH,
         "write the snapshots, their lists of segments and signatures to this file, to keep it elsewhere; check --seal "
         "compares with it",
+        default=None,
+        kw_only=False,
+    )
+
+
+@request
+class JoinRequest:
+    join: str | None = given(
+        TEXT,
+        "make a snapshot of the parts of this set (backup --set) that are there, without those of other hosts",
+        "SET",
         default=None,
         kw_only=False,
     )

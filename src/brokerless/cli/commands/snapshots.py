@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from dataclasses import replace
 
 from brokerless.cli.options import add_metrics, refuse_metrics, write_metrics
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request
 from brokerless.errors import UsageError
-from brokerless.requests.backups import SealRequest
+from brokerless.requests.backups import JoinRequest, SealRequest
 from brokerless.text import count_of
 
 DESCRIPTION = """\
@@ -22,6 +23,9 @@ or a time, which is the last one before that.
 another.
 
 --seal writes what makes the snapshots to a file, to be kept where the bucket's writers have no access.
+
+Sets that wait for the parts of some hosts (backup --leader-only --set) are named on stderr; --join makes a snapshot of
+the parts that are there, and names which partitions it lacks.
 
 The exit code is 0, 1 if a snapshot cannot be read, and 2 if there is no backup.
 """
@@ -45,12 +49,15 @@ def add_options(parser: ArgumentParser) -> None:
     what.add_argument("--offsets", action="store_true", help=help_of_offsets)
     what.add_argument("--lost", action="store_true", help="what one snapshot lacks: lost offsets, missing partitions")
     add_request(parser, SealRequest)
+    add_request(parser, JoinRequest)
     add_metrics(parser)
 
 
 def run(options: Namespace) -> int:
+    from brokerless.jobs.backup.sets.joining import open_sets
     from brokerless.jobs.check.snapshots import load_snapshots
     from brokerless.log.storage.location import Location
+    from brokerless.log.tiered.detection import backup_at
     from brokerless.views.jobs import backup as view
     from brokerless.views.metrics import snapshots_metrics
 
@@ -67,6 +74,8 @@ def run(options: Namespace) -> int:
         text = f"{count_of(len(sealed.snapshots), 'snapshot')} sealed in {options.seal}; keep it elsewhere"
         output.result([row], [text], as_json=options.json)
         return output.end()
+    if options.join is not None:
+        return _join(options, output)
     is_one = options.offsets or options.lost
     if is_one and options.metrics is not None:
         raise UsageError("--metrics is about all snapshots; leave out --offsets or --lost")
@@ -82,5 +91,25 @@ def run(options: Namespace) -> int:
     else:
         rows = map(view.snapshot_row, snapshots)
         output.result(rows, view.snapshot_lines(snapshots), as_json=options.json)
+        place, chosen = backup_at(Location.of(options.paths[0]))
+        for name, joined in open_sets(place, snapshots) if chosen is None else ():
+            output.say(view.set_line(name, joined))
     write_metrics(options, lambda: snapshots_metrics(snapshots, output.exit_code))
+    return output.end()
+
+
+def _join(options: Namespace, output: Output) -> int:
+    from brokerless.jobs.backup.job import join_set
+    from brokerless.log.storage.location import Location
+    from brokerless.views.jobs.backup import set_line, snapshot_row
+
+    if options.offsets or options.lost or options.metrics:
+        raise UsageError("--join writes a snapshot; --offsets, --lost and --metrics do not go with it")
+    with progress("reading parts"):
+        joined = join_set(Location.of(options.paths[0]), options.join)
+    for finding in joined.findings:
+        output.exit_code = FINDINGS
+        output.say(str(finding))
+    row, line = snapshot_row(joined.snapshot), set_line(options.join, replace(joined, awaited=()))
+    output.result([row], [line], as_json=options.json)
     return output.end()

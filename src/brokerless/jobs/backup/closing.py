@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from brokerless.errors import UnreadableError
+from brokerless.findings import Finding, Kind
 from brokerless.internals.entries import decode_entry, read_entries
 from brokerless.internals.records import CONSUMER_OFFSETS, TRANSACTION_STATE
 from brokerless.jobs.backup.cut import BackupCut, held_end, hold, where_now
@@ -267,6 +268,16 @@ def undecided(transactional_id: str | None, producer_id: int, places: Iterable[T
     """Return what a snapshot says of a transaction that the cut may have divided."""
     own = tuple(names.partition_directory(*each) for each in sorted(places))
     return UndecidedTransaction(transactional_id, producer_id, own)
+
+
+def cut_open(path: str, transaction: UndecidedTransaction) -> Finding:
+    """Return the finding about a transaction that the cut may have divided."""
+    of = f"the transaction of producer {transaction.producer_id}"
+    if transaction.transactional_id is not None:
+        of = f"the transaction of {transaction.transactional_id!r}"
+    where = f" ({', '.join(transaction.partitions)})" if transaction.partitions else ""
+    text = f"{of} may be decided in some of its partitions and not in others{where}"
+    return Kind.TRANSACTION_CUT_OPEN.at(path, text)
 
 
 def _committed(

@@ -14,17 +14,19 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
 
 from brokerless import clock
 from brokerless.errors import UsageError
-from brokerless.findings import Finding, Kind
-from brokerless.jobs.backup.closing import undecided
+from brokerless.findings import Finding
+from brokerless.jobs.backup.closing import cut_open, undecided
 from brokerless.jobs.backup.files import store_files
 from brokerless.jobs.backup.keys import keys_of_run
-from brokerless.jobs.backup.options import BackupOptions
 from brokerless.jobs.backup.partition import BackupTask, BackupTaskResult, run_task
 from brokerless.jobs.backup.plan import BackupPlan, by_expiry
 from brokerless.jobs.backup.second_look import SecondLook, look_again, metadata_task
+from brokerless.jobs.backup.sets.joining import JoinedSet, join_parts
+from brokerless.jobs.backup.sets.leaders import topic_leaders
 from brokerless.jobs.run.job import in_order, longest_first, run
 from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
@@ -39,16 +41,20 @@ from brokerless.log.backups.snapshot import (
     SnapshotDisk,
     SnapshotFile,
     SnapshotSegment,
-    UndecidedTransaction,
     dump_segments,
     dump_snapshot,
 )
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.object_store import create_object
+from brokerless.log.tiered.detection import backup_at
 from brokerless.log.tiered.listing.stored_objects import check_sizes, segment_directory, sizes_in
 from brokerless.log.tiered.writing.encryption import DataKey
 from brokerless.progress import Done, ignore
 from brokerless.text import short_html, short_repr
 from brokerless.values import to_json
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 _LONG_MS = 24 * 3_600_000
 """A run that takes longer than this looks whether all is there that it names."""
@@ -65,6 +71,8 @@ class BackupResult:
     findings: tuple[Finding, ...]
     """What is unexpected in the files that were read."""
     dry_run: bool
+    joined: JoinedSet | None = None
+    """Of the run of one host in a set: what all parts are together, as far as they are there."""
 
     __repr__ = short_repr
     _repr_html_ = short_html
@@ -72,7 +80,8 @@ class BackupResult:
     @property
     def is_complete(self) -> bool:
         """Whether the backup has all of the cluster, and nothing in it is lost, damaged or different."""
-        return self.snapshot.is_complete and not any(each.severity != "info" for each in self.findings)
+        is_whole = self.joined is None or bool(self.joined.awaited) or self.joined.snapshot.is_complete
+        return is_whole and self.snapshot.is_complete and not any(each.severity != "info" for each in self.findings)
 
 
 def backup(plan: BackupPlan, done: Done = ignore, *, processes: int | None = None) -> BackupResult:
@@ -94,7 +103,7 @@ def _backup(plan: BackupPlan, done: Done, processes: int | None) -> BackupResult
     files: list[SnapshotFile] = []
     cut = None if plan.cut is None else _cut_of(plan, results)
     findings = [*plan.findings, *look.findings, *(finding for each in results for finding in each.findings)]
-    findings += () if cut is None else (_undecided(plan, each) for each in cut.open)
+    findings += () if cut is None else (cut_open(plan.disks[0].path, each) for each in cut.open)
     stored_at = 0 if look.metadata_end is None else look.metadata_end.disk
     for number, directory in enumerate(plan.directories, 1):
         stored = store_files(plan, number, directory, look.metadata if number == stored_at else None)
@@ -109,8 +118,40 @@ def _backup(plan: BackupPlan, done: Done, processes: int | None) -> BackupResult
     if not dry_run:
         if clock.now() - began > _LONG_MS:
             _check_there(place, [segment for each in results for segment in each.segments])
-        _commit(place, snapshot, segments, plan.options)
-    return BackupResult(place.location.path, snapshot, tuple(findings), dry_run)
+        commit(_place_of(plan), snapshot, segments, plan.options.sign_key)
+    joined = None
+    if plan.options.set_name is not None and not dry_run:
+        joined = join_parts(place, plan.options.set_name)
+        if joined is not None and not joined.awaited:
+            write_joined(place, joined, plan.options.sign_key)
+            findings += joined.findings
+    return BackupResult(place.location.path, snapshot, tuple(findings), dry_run, joined=joined)
+
+
+def _place_of(plan: BackupPlan) -> BackupPlace:
+    """Return where the files of a run's snapshot are."""
+    if plan.options.set_name is None or plan.nodes is None:
+        return plan.place
+    return plan.place.part(plan.options.set_name, plan.nodes)
+
+
+def write_joined(place: BackupPlace, joined: JoinedSet, sign_key: Ed25519PrivateKey | None = None) -> None:
+    """Write what parts of a set are together as a snapshot, unless another host has done so. Raises
+    :class:`UnwritableError`."""
+    name = SnapshotName(joined.snapshot.created, joined.snapshot.id)
+    if name not in place.names():
+        commit(place, joined.snapshot, joined.segments, sign_key, is_shared=True)
+
+
+def join_set(location: Location, set_name: str) -> JoinedSet:
+    """Write a snapshot of the parts of a set that are there. Raises :class:`UsageError` where there are none,
+    UnreadableError where there is no backup, and UnwritableError."""
+    place, chosen = backup_at(location)
+    joined = join_parts(place, set_name) if chosen is None and set_name in place.sets() else None
+    if joined is None:
+        raise UsageError(f"{location}: there is no part of a set {set_name}, which backup --set writes")
+    write_joined(place, joined)
+    return joined
 
 
 def _cut_of(plan: BackupPlan, results: Sequence[BackupTaskResult]) -> SnapshotCut:
@@ -138,16 +179,6 @@ def _cut_of(plan: BackupPlan, results: Sequence[BackupTaskResult]) -> SnapshotCu
     return SnapshotCut(plan.cut.began, plan.cut.ended, plan.closed.transactions, open=(*plan.closed.open, *found))
 
 
-def _undecided(plan: BackupPlan, transaction: UndecidedTransaction) -> Finding:
-    """Return the finding about a transaction that the cut may have divided."""
-    of = f"the transaction of producer {transaction.producer_id}"
-    if transaction.transactional_id is not None:
-        of = f"the transaction of {transaction.transactional_id!r}"
-    where = f" ({', '.join(transaction.partitions)})" if transaction.partitions else ""
-    text = f"{of} may be decided in some of its partitions and not in others{where}"
-    return Kind.TRANSACTION_CUT_OPEN.at(plan.disks[0].path, text)
-
-
 def _begin(place: BackupPlace, data_key: DataKey | None, run_id: str) -> None:
     """Makes the place a backup, which also tries whether it can be written to, and writes the data key of the run."""
     if place.config() is None:
@@ -171,7 +202,7 @@ def _run(plan: BackupPlan, done: Done, processes: int | None) -> SecondLook:
     """Copies what does not stay first: what retention deletes next, then logs that are held, at last the metadata."""
     if plan.cut is None:
         results = tuple(_results(plan.tasks, longest_first(plan.tasks), run_task, done=done, processes=processes))
-        return SecondLook(results, plan.metadata_replica, plan.metadata, ())
+        return SecondLook(results, plan.metadata_replica, plan.metadata, (), cluster=plan.cluster)
     held, last = plan.cut.held, [each for each in plan.tasks if each.place.topic == names.CLUSTER_METADATA]
     others = [each for each in plan.tasks if each not in last]
     inside = [any(held.find_any(path) for files in each.files for path in files.paths) for each in others]
@@ -230,6 +261,8 @@ def _snapshot(
         missing=(*plan.missing, *(each.missing for each in results if each.missing is not None)),
         files=tuple(files), findings=tuple(each.as_dict() for each in findings), segments=segments,
         is_selection=plan.is_selection, key_pairs=tuple(each.key_id for each in plan.options.public_keys), cut=cut,
+        set_name=plan.options.set_name,
+        leaders=() if plan.nodes is None or look.cluster is None else topic_leaders(look.cluster),
     )  # fmt: skip
 
 
@@ -240,10 +273,19 @@ def tool_name() -> str:
     return "brokerless"
 
 
-def _commit(place: BackupPlace, snapshot: Snapshot, segments: bytes, options: BackupOptions) -> None:
+def commit(
+    place: BackupPlace,
+    snapshot: Snapshot,
+    segments: bytes,
+    sign_key: Ed25519PrivateKey | None = None,
+    *,
+    is_shared: bool = False,
+) -> None:
+    """Write the files of a snapshot, the JSON last, which makes it. ``is_shared``: others may write the same ones.
+    Raises :class:`UsageError` where one is there otherwise, and :class:`UnwritableError`."""
     name, data = SnapshotName(snapshot.created, snapshot.id).stem, dump_snapshot(snapshot)
-    signature = () if options.sign_key is None else ((".sig", options.sign_key.sign(data)),)
+    signature = () if sign_key is None else ((".sig", sign_key.sign(data)),)
     for suffix, content in ((".parquet", segments), *signature, (".json", data)):
         file = place.snapshot_directory / f"{name}{suffix}"
-        if not create_object(file, content):
+        if not create_object(file, content) and not is_shared:
             raise UsageError(f"{file}: this is there already, and a snapshot is never replaced; try again")

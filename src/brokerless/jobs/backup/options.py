@@ -28,7 +28,8 @@ class BackupOptions:
     batch may inflate to. ``dry_run``: everything is read, and nothing written. ``is_selected``: whether a partition
     that no disk has is expected, by its topic and number. ``public_keys``: of the key pairs that it is encrypted for,
     each of which reads all; ``one_key``: one is enough. ``compress``: segments whose first batch is not compressed.
-    ``sign_key``: signs the snapshot."""
+    ``sign_key``: signs the snapshot. ``set_name``: of the set that this host's run is a part of, which has what the
+    nodes of its disks lead."""
 
     name: str | None = None
     segment_size: int = DEFAULT_SEGMENT_SIZE
@@ -39,6 +40,7 @@ class BackupOptions:
     one_key: bool = False
     compress: bool = False
     sign_key: Ed25519PrivateKey | None = None
+    set_name: str | None = None
 
     def __post_init__(self) -> None:
         names_of_keys = [each.key_id for each in self.public_keys]
@@ -52,9 +54,15 @@ class BackupOptions:
         if self.one_key and len(names_of_keys) != 1:
             raise UsageError("--one-key: this is for one --public-key")
         self.config  # noqa: B018 - it refuses sizes that no segment has
-        if self.name is not None and (not NAME.fullmatch(self.name) or self.name == "latest"):
+        if self.set_name is not None and self.name is not None:
+            raise UsageError("--name: a snapshot of a set has the name of the set; leave out --name")
+        self._check_name("--name", self.name)
+        self._check_name("--set", self.set_name)
+
+    def _check_name(self, option: str, name: str | None) -> None:
+        if name is not None and (not NAME.fullmatch(name) or name == "latest"):
             text = "has 1 to 64 letters, digits, dots, dashes and underscores, and is not latest"
-            raise UsageError(f"name: {self.name!r}; the name of a snapshot {text}")
+            raise UsageError(f"{option}: {name!r}; the name of a snapshot {text}")
 
     @property
     def config(self) -> LogConfig:
@@ -65,7 +73,10 @@ class BackupOptions:
 def options_of(request: BackupRequest, is_selected: Callable[[str, int], bool]) -> BackupOptions:
     """Return what was requested. ``is_selected``: as in :class:`BackupOptions`. Raises :class:`UsageError`, and
     UnreadableError for keys."""
+    if (request.set_name is None) == request.leader_only:
+        raise UsageError("--leader-only and --set NAME go together: each host stores what its node leads")
     return BackupOptions(
+        set_name=request.set_name,
         name=request.name,
         segment_size=DEFAULT_SEGMENT_SIZE if request.segment_size is None else request.segment_size,
         max_batch_bytes=bound(request.max_batch_bytes),

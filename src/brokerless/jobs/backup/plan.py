@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from brokerless.jobs.backup.cut import BackupCut, is_compacted, is_running, take
 from brokerless.jobs.backup.options import BackupOptions
 from brokerless.jobs.backup.partition import BackupTask, SourceReplica
 from brokerless.jobs.backup.previous import PreviousPartition, previous_of, snapshots_before
+from brokerless.jobs.backup.sets.leaders import rows_led_by
 from brokerless.jobs.rebuild.nodes import cluster_id_of
 from brokerless.jobs.rebuild.replicas import topic_ids_of
 from brokerless.jobs.recovered.reading import PartitionFiles, describe_files, list_files_again, up_to
@@ -53,7 +54,8 @@ Place = tuple[str, int]
 class BackupPlan:
     """``parent``: the newest snapshot that can be read. ``metadata``: of ``cluster_id``, None where no disk has it.
     ``is_selection``: only some topics or partitions were chosen. ``how``: objects are written. ``files``: those of
-    ``parent``, by their SHA-256. ``cut``, ``closed``: of running brokers; the cut's files are held until the plan was
+    ``parent``, by their SHA-256. ``nodes``: those whose lead decides what a part of a set has; None for a run that has
+    all. ``cut``, ``closed``: of running brokers; the cut's files are held until the plan was
     run."""
 
     place: BackupPlace
@@ -73,6 +75,7 @@ class BackupPlan:
     cluster: Cluster | None
     cut: BackupCut | None = None
     closed: Closed | None = None
+    nodes: frozenset[int] | None = None
 
     @property
     def size(self) -> int:
@@ -122,23 +125,25 @@ def _plan(
         replace(disk, path=snapshot_path(directory.location) or disk.path)
         for disk, directory in zip(loaded, directories, strict=True)
     ]
-    cluster_id = cluster_id_of(disks)
+    cluster_id, own_nodes = cluster_id_of(disks), frozenset(each.node_id for each in disks if each.node_id is not None)
     findings = [each for disk in disks for each in disk.findings if each.kind != Kind.BROKER_RUNNING]
-    snapshots = snapshots_before(place, cluster_id, options, findings.append)
+    snapshots = snapshots_before(place, cluster_id, options, own_nodes, report=findings.append)
     data_key = new_data_key(options.public_keys) if options.public_keys else None
     how = ObjectFormat(compression="heuristic" if options.compress else "none", data_key=data_key)
     best = best_of(each.metadata for each in disks if each.metadata is not None)
     cluster = None
     if best is not None:
         cluster = read_cluster(best.paths, ignore, best.end_offset, options.max_batch_bytes)
+    nodes = _leading(own_nodes, cluster, options, disks[0].path)
     selected = {each.path for source in sources for each in source.partitions}
     left_out: list[Finding] = []
     held = _held(disks, cluster, cluster_id=cluster_id, selected=selected, report=left_out.append)
+    held = held if nodes is None else {place: held[place] for place in held.keys() & rows_led_by(cluster, nodes).keys()}
     # A topic that was made after the metadata was read, or is being deleted; the second look tells.
     findings += [replace(each, severity="info") if cut is not None else each for each in left_out]
     if best is not None and best.paths.path in selected:
         held[names.CLUSTER_METADATA_ID, 0] = [_metadata_of(disks, best)]
-    missing = tuple(_missing(cluster, held, options.is_selected, path=disks[0].path, report=findings.append))
+    missing = tuple(_missing(cluster, held, options, nodes=nodes, path=disks[0].path, report=findings.append))
     closed = None if cut is None else _close(cut, held, options)
     replacements = place.replacements()
     previous = previous_of(place, snapshots, held, replacements, report=findings.append)
@@ -159,12 +164,26 @@ def _plan(
         number = next(at for at, disk in enumerate(disks, 1) if disk.metadata is best)
         metadata = MetadataEnd(best.end_offset, best.epoch, number)
     return BackupPlan(
-        place, options, next((name for name, _ in snapshots), None), disks=tuple(disks), directories=tuple(directories),
+        place, options, next((each.name for each in snapshots), None),
+        disks=tuple(disks), directories=tuple(directories),
         cluster_id=cluster_id, metadata=metadata, metadata_replica=best, tasks=tasks, missing=missing,
         findings=tuple(findings), is_selection=_is_selection(sources, cluster, options), how=how,
-        files={} if not snapshots else {each.sha256: each for each in snapshots[0][1].files},
-        cluster=cluster, cut=cut, closed=closed,
+        files={} if not snapshots else {each.sha256: each for each in snapshots[0].snapshot.files},
+        cluster=cluster, cut=cut, closed=closed, nodes=nodes,
     )  # fmt: skip
+
+
+def _leading(
+    nodes: frozenset[int], cluster: Cluster | None, options: BackupOptions, path: str
+) -> frozenset[int] | None:
+    """Return the nodes whose partitions are backed up; None for all. Raises :class:`UsageError` where nothing says what
+    they lead."""
+    if options.set_name is None:
+        return None
+    if cluster is None or not nodes:
+        what = "the cluster's metadata is" if cluster is None else "the ID of the node is"
+        raise UsageError(f"{path}: --leader-only: {what} not on these disks, so that nobody knows what they lead")
+    return nodes
 
 
 def _close(cut: BackupCut, held: dict[Place, list[_Held]], options: BackupOptions) -> Closed:
@@ -296,20 +315,21 @@ def _metadata_of(disks: Sequence[Disk], best: MetadataReplica) -> _Held:
 def _missing(
     cluster: Cluster | None,
     held: Mapping[Place, Sequence[_Held]],
-    is_selected: Callable[[str, int], bool],
+    options: BackupOptions,
+    *,
+    nodes: Collection[int] | None,
     path: str,
     report: Report,
 ) -> Iterator[MissingPartition]:
-    """The partitions of the metadata of which no disk has a replica."""
-    rows = {} if cluster is None else cluster.rows_by_id()
-    for (topic_id, number), row in sorted(rows.items()):
+    """The partitions of the metadata of which no disk has a replica; ``nodes``: of those that these lead."""
+    for (topic_id, number), row in sorted(rows_led_by(cluster, nodes).items()):
         topic = "" if cluster is None else cluster.topics.get(topic_id, "")
-        if (topic_id, number) in held or not topic or not is_selected(topic, number):
+        if (topic_id, number) in held or not topic or not options.is_selected(topic, number):
             continue
-        nodes = ", ".join(map(str, row["replicas"]))
-        expected = f"on one of the nodes {nodes}"
+        of_nodes = ", ".join(map(str, row["replicas"]))
+        expected = f"on one of the nodes {of_nodes}"
         report(partition_missing(path, names.partition_directory(topic, number), "metadata", expected=expected))
-        yield MissingPartition(topic, topic_id, number, f"no disk has a replica, which are on the nodes {nodes}")
+        yield MissingPartition(topic, topic_id, number, f"no disk has a replica, which are on the nodes {of_nodes}")
 
 
 def _task(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
@@ -34,11 +36,20 @@ class PreviousPartition:
     is_whole: bool
 
 
+class Earlier(NamedTuple):
+    """An earlier snapshot, and the place that has its files: that of the backup, or of one host's parts of a set."""
+
+    place: BackupPlace
+    name: SnapshotName
+    snapshot: Snapshot
+
+
 def snapshots_before(
-    place: BackupPlace, cluster_id: str | None, options: BackupOptions, report: Report
-) -> list[tuple[SnapshotName, Snapshot]]:
-    """The newest snapshots of a place, the newest first; those that cannot be read are reported. Raises
-    :class:`UsageError` for a place with anything else."""
+    place: BackupPlace, cluster_id: str | None, options: BackupOptions, nodes: Collection[int], report: Report
+) -> list[Earlier]:
+    """The newest snapshots of a place, the newest first; where this run is a part of a set, among them are parts of
+    these ``nodes``. Those that cannot be read are reported. Raises :class:`UsageError` for a place with anything
+    else."""
     location = place.location
     config = place.config()
     if config is None:
@@ -56,18 +67,34 @@ def snapshots_before(
         raise UsageError(f"{location}: this backup is encrypted; give its public keys (--public-key)")
     if options.public_keys and not config.is_encrypted:
         raise UsageError(f"{location}: this backup is not encrypted; give another place for one that is")
-    found: list[tuple[SnapshotName, Snapshot]] = []
-    for name in reversed(place.names()):
+    places = [place]
+    if options.set_name is not None:
+        places += [place.part(each, nodes) for each in place.sets()]
+    found: list[Earlier] = []
+    named = [(name, each) for each in places for name in each.names()]
+    for name, own in sorted(named, key=lambda each: each[0], reverse=True):
         if len(found) == _MOST_PARENTS:
             break
         try:
-            found.append((name, place.snapshot(name)))
+            found.append(Earlier(own, name, own.snapshot(name)))
         except UnreadableError as error:
             report(_passed_over(error))
-    known = found[0][1].cluster_id if found else None
+    of_set = [] if options.set_name is None else newest_parts(place, options.set_name)
+    known = next((each.snapshot.cluster_id for each in (*found, *of_set)), None)
     if known is not None and cluster_id is not None and known != cluster_id:
         text = f"this is a backup of the cluster {known}, and the disks are of {cluster_id}; give another place"
         raise UsageError(f"{location}: {text}")
+    return found
+
+
+def newest_parts(place: BackupPlace, set_name: str) -> list[Earlier]:
+    """Return the newest run of each host in a set that can be read."""
+    found: list[Earlier] = []
+    for own in place.parts(set_name):
+        for name in reversed(own.names()):
+            with suppress(UnreadableError):
+                found.append(Earlier(own, name, own.snapshot(name)))
+                break
     return found
 
 
@@ -78,7 +105,7 @@ def _passed_over(error: UnreadableError) -> Finding:
 
 def previous_of(
     place: BackupPlace,
-    snapshots: Iterable[tuple[SnapshotName, Snapshot]],
+    snapshots: Iterable[Earlier],
     held: Mapping[Place, object],
     replacements: Replacements,
     *,
@@ -86,20 +113,18 @@ def previous_of(
 ) -> dict[Place, PreviousPartition]:
     """Return what the newest snapshot that has a partition, and that can be read, has of it, without the segments of
     which objects are gone or were cut; both is reported. ``held``: the partitions that are backed up."""
-    return _still_there(place, _previous(place, snapshots, held, replacements, report=report), report)
+    return _still_there(place, _previous(snapshots, held, replacements, report), report)
 
 
 def _previous(
-    place: BackupPlace,
-    snapshots: Iterable[tuple[SnapshotName, Snapshot]],
+    snapshots: Iterable[Earlier],
     held: Mapping[Place, object],
     replacements: Replacements,
-    *,
     report: Report,
 ) -> dict[Place, PreviousPartition]:
     """Return what the newest snapshot that has a partition, and that can be read, has of it."""
     found: dict[Place, PreviousPartition] = {}
-    for name, snapshot in snapshots:
+    for place, name, snapshot in snapshots:
         own = [each for each in snapshot.partitions if each.place in held and each.place not in found]
         if not own:
             continue

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from brokerless.clusters.metadata_replicas import MetadataReplica, best_of, load_replica
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
-from brokerless.internals.metadata.cluster import read_cluster
+from brokerless.internals.metadata.cluster import Cluster, read_cluster
 from brokerless.internals.records import TRANSACTION_STATE
 from brokerless.jobs.backup.cut import hold, where_now
 from brokerless.jobs.backup.partition import BackupTask, BackupTaskResult, SourceReplica, run_task
 from brokerless.jobs.backup.plan import BackupPlan
+from brokerless.jobs.backup.sets.leaders import rows_led_by
 from brokerless.jobs.recovered.reading import describe_files, up_to
 from brokerless.log import names
 from brokerless.log.backups.snapshot import MetadataEnd
@@ -24,13 +25,14 @@ from brokerless.progress import Done, ignore
 
 @dataclass(frozen=True, slots=True)
 class SecondLook:
-    """``results``: of the partitions that the cluster has now. ``metadata``: what is stored of it, and where it ends;
-    None where no disk has it."""
+    """``results``: of the partitions that the cluster has now. ``metadata``: what is stored of it, and where it ends,
+    and ``cluster`` what it says; None where no disk has it."""
 
     results: tuple[BackupTaskResult, ...]
     metadata: MetadataReplica | None
     metadata_end: MetadataEnd | None
     findings: tuple[Finding, ...]
+    cluster: Cluster | None
 
 
 def look_again(
@@ -45,15 +47,16 @@ def look_again(
     replicas = list(_metadata_replicas(plan))
     best = best_of(each for each, _ in replicas)
     if best is None or plan.cluster is None:
-        return SecondLook(tuple(found), plan.metadata_replica, plan.metadata, ())
+        return SecondLook(tuple(found), plan.metadata_replica, plan.metadata, (), cluster=plan.cluster)
     number = next(number for each, number in replicas if each is best)
     rows = read_cluster(best.paths, ignore, best.end_offset, plan.options.max_batch_bytes)
     before, now = plan.cluster.rows_by_id().keys(), rows.rows_by_id().keys()
+    own = rows_led_by(plan.cluster, plan.nodes).keys() | rows_led_by(rows, plan.nodes).keys()
     topics = {**plan.cluster.topics, **rows.topics}
     findings = [
         _meanwhile(plan.disks[number - 1].path, topics.get(topic_id, ""), partition, what)
         for changed, what in ((before - now, "deleted"), (now - before, "made"))
-        for topic_id, partition in sorted(changed)
+        for topic_id, partition in sorted(changed & own)
         if plan.options.is_selected(topics.get(topic_id, ""), partition)
     ]
     gone = before - now
@@ -62,6 +65,7 @@ def look_again(
         best,
         MetadataEnd(best.end_offset, best.epoch, number),
         tuple(findings),
+        cluster=rows,
     )
 
 

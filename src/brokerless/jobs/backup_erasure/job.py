@@ -187,7 +187,8 @@ def _keys(place: BackupPlace, options: ErasedOptions) -> KeyPairs:
 def _segments(place: BackupPlace) -> Mapping[_Partition, Mapping[str, SnapshotSegment]]:
     """Return all segments that snapshots read, of which some may be forgotten, and can be moved back."""
     found: dict[_Partition, dict[str, SnapshotSegment]] = defaultdict(dict)
-    for each in (place, place.forgotten()):
+    of_sets = (part for each in place.sets() for part in place.parts(each))
+    for each in (place, place.forgotten(), *of_sets):
         for loaded in load_with_segments(each, _whole(each)):
             if isinstance(loaded, UnreadableError):
                 text = "nothing is erased, as nobody knows what this snapshot has; forget it, or repair it"

@@ -18,7 +18,7 @@ from brokerless import clock
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.jobs.check.seal import check_seal, unsigned_findings, unsigned_snapshots
-from brokerless.jobs.check.snapshots import load_with_segments
+from brokerless.jobs.check.snapshots import load_parts, load_with_segments
 from brokerless.jobs.ledger import Checked, Ledger
 from brokerless.jobs.run.job import longest_first, run
 from brokerless.jobs.turns import Item, Turn
@@ -114,11 +114,17 @@ def check_backup(
             known.append(loaded)
         elif (finding := loaded.finding(loaded.path)) not in findings:
             findings.append(finding)
+    snapshots = tuple(snapshot for snapshot, _ in known)
+    for loaded in load_parts(place, {one for each in snapshots for one in each.parts}) if chosen is None else ():
+        if not isinstance(loaded, UnreadableError):
+            known.append(loaded)
+        elif (finding := loaded.finding(loaded.path)) not in findings:
+            findings.append(finding)
     segments = {(each.place, each.start_offset, each.segment_id): each for _, listed in known for each in listed}
     read_ids = {segment_id for _, _, segment_id in segments}
     findings += [] if findings else place.replacements().findings(read_ids)
     if trusted:
-        findings += unsigned_findings(place, unsigned_snapshots(place, [each for each, _ in known], trusted))
+        findings += unsigned_findings(place, unsigned_snapshots(place, snapshots, trusted))
     findings += [] if seal is None else check_seal(place, seal, trusted)
     is_all = chosen is None and not any(each.kind == Kind.SNAPSHOT_UNREADABLE for each in findings)
     by_place: dict[Place, list[SnapshotSegment]] = defaultdict(list)
@@ -154,7 +160,7 @@ def check_backup(
     unnamed = None if not is_all else _unnamed(place, set(segments))
     expected = [one for each in segments.values() for one in stored_objects(each)]
     return CheckResult(
-        place.location.path, tuple(snapshot for snapshot, _ in known), len(expected) + len(files),
+        place.location.path, snapshots, len(expected) + len(files),
         size=sum(each.size for each in expected) + sum(each.stored_size_in_bytes for each in files.values()),
         unnamed=None if unnamed is None else unnamed[0], unnamed_size=None if unnamed is None else unnamed[1],
         findings=tuple(findings), is_read=read == "all", turn=turn,
@@ -230,17 +236,19 @@ def _check_files(
 def _check_keys(place: BackupPlace, snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
     """The data key of each run is there, for all key pairs but the first, which segments have it for themselves."""
 
+    runs = list(dict.fromkeys(run for each in snapshots for run in each.runs))
+
     def load(at: int) -> Finding | None:
-        file = place.keys_file(snapshots[at].id)
+        file = place.keys_file(runs[at])
         if not file.exists():
-            return object_missing(file.path, 0, f"the data key of snapshot {snapshots[at].id} is missing")
+            return object_missing(file.path, 0, f"the data key of snapshot {runs[at]} is missing")
         try:
-            place.keys_of(snapshots[at].id)
+            place.keys_of(runs[at])
         except UnreadableError as error:
             return error.finding(file.path)
         return None
 
-    yield from (each for each in side_by_side(load, range(len(snapshots)), place.location.is_remote) if each)
+    yield from (each for each in side_by_side(load, range(len(runs)), place.location.is_remote) if each)
 
 
 def _read_all(tasks: Sequence[_ReadTask], done: Done, processes: int | None, turn: Turn | None) -> list[Finding]:

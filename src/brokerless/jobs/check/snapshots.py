@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 
 from brokerless.errors import UnreadableError
@@ -80,6 +80,15 @@ def load_with_segments(
             return error
 
     return side_by_side(load, range(len(names)), place.location.is_remote)
+
+
+def load_parts(
+    place: BackupPlace, joined: Collection[str]
+) -> Iterator[tuple[Snapshot, list[SnapshotSegment]] | UnreadableError]:
+    """Yield the parts of sets as :func:`load_with_segments`, but for those that a snapshot was joined of. ``joined``:
+    the IDs of these."""
+    for own in (part for each in place.sets() for part in place.parts(each)):
+        yield from load_with_segments(own, [each for each in own.names() if each.id not in joined])
 
 
 def _replacements(place: BackupPlace) -> Replacements | UnreadableError:

@@ -14,7 +14,7 @@ from itertools import chain
 from brokerless import clock
 from brokerless.errors import UnreadableError, UnwritableError, UsageError
 from brokerless.findings import Finding, Kind
-from brokerless.jobs.check.snapshots import load_with_segments
+from brokerless.jobs.check.snapshots import load_parts, load_with_segments
 from brokerless.kafka_names import TopicPartition
 from brokerless.log.backups.names import SnapshotName, parse_stem
 from brokerless.log.backups.place import BackupPlace
@@ -50,9 +50,11 @@ class PruneResult:
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """What snapshots name: IDs of segments, and names of files. ``lists``: of segments that erasures replaced."""
+    """What snapshots name: IDs of segments, and names of files. ``lists``: of segments that erasures replaced.
+    ``parts``: of sets, of which no snapshot was joined yet, and that are newer than the last complete one."""
 
     snapshots: frozenset[SnapshotName]
+    parts: frozenset[SnapshotName]
     segments: frozenset[str]
     files: frozenset[str]
     lists: frozenset[SnapshotName]
@@ -102,13 +104,25 @@ def _named(place: BackupPlace, before: int) -> _Named:
     places: set[TopicPartition] = set()
     names = place.names()
     lately = [each.name for each in _forgotten(place) if not _is_old(each.entry, before)]
-    for loaded in chain(load_with_segments(place, names), load_with_segments(place.forgotten(), lately)):
+    joined: set[str] = set()
+    parts: set[SnapshotName] = set()
+    newest = SnapshotName(-1, "")
+    stored = chain(load_with_segments(place, names), load_with_segments(place.forgotten(), lately))
+    for loaded in chain(stored, load_parts(place, joined)):
         if isinstance(loaded, UnreadableError):
             text = (
                 "nothing is removed, as nobody knows what this snapshot names; run again if it was forgotten meanwhile"
             )
             raise UnreadableError(loaded.path, f"{loaded.reason}; {text}", loaded.kind) from loaded
         snapshot, listed = loaded
+        name = SnapshotName(snapshot.created, snapshot.id)
+        if snapshot.is_part:
+            if name <= newest:
+                continue
+            parts.add(name)
+        elif snapshot.is_complete and not snapshot.is_selection:
+            newest = max(newest, name)
+        joined |= set(snapshot.parts)
         segments |= {each.segment_id for each in listed}
         files |= {each.stored_sha256 for each in snapshot.files}
         places |= {each.place for each in snapshot.partitions}
@@ -119,7 +133,9 @@ def _named(place: BackupPlace, before: int) -> _Named:
     # As long as there is a partition, its disks may have what was erased, which a list keeps from being stored again.
     needed = {each.name for each in lists if any(one.new.place in places for one in each.segments)}
     needed |= {each.name for each in young}
-    return _Named(frozenset(names), frozenset(segments), files=frozenset(files), lists=frozenset(needed))
+    return _Named(
+        frozenset(names), frozenset(parts), frozenset(segments), files=frozenset(files), lists=frozenset(needed)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +158,7 @@ def _unnamed(place: BackupPlace, named: _Named, before: int) -> Iterator[tuple[D
         *lists,
         *_entries(place.forgotten_directory),
         *_entries(place.replaced_directory),
+        *(one for each in place.sets() for part in place.parts(each) for one in _entries(part.snapshot_directory)),
     ]
     for each in everything:
         if not _is_named(each, named):
@@ -157,6 +174,8 @@ def _is_named(entry: DirectoryEntry, named: _Named) -> bool:
         return stem in named.snapshots
     if stem is not None and above is not None and above.name == "replaced":
         return stem in named.lists
+    if stem is not None and above is not None and above.name.startswith("node-"):
+        return stem in named.parts
     return entry.name in named.files
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from brokerless import clock
@@ -13,6 +14,7 @@ from brokerless.log.backups.names import CONFIG, DIRECTORY, LATEST, SnapshotName
 from brokerless.log.backups.replaced import ReplacedList, Replacements, parse_replaced
 from brokerless.log.backups.snapshot import (
     LIMIT,
+    NAME,
     BackupConfig,
     RunKeys,
     Snapshot,
@@ -26,8 +28,11 @@ from brokerless.log.backups.snapshot import (
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.side_by_side import side_by_side
 
+SETS = "sets"
+"""Where the parts of sets are: ``sets/NAME/node-1/TIME-ID.json``."""
 FORGOTTEN = "forgotten"
 """Where the files of a snapshot are between being forgotten and being removed."""
+_PART = re.compile(r"node-[0-9]+(-[0-9]+)*")
 _SHORTEST_ID = 4
 _SMALL = 1 << 20
 _LARGEST_FILE = 1 << 30
@@ -60,6 +65,20 @@ class BackupPlace:
     def forgotten(self) -> BackupPlace:
         """The same with the snapshots that were forgotten."""
         return BackupPlace(self.location, FORGOTTEN)
+
+    def part(self, set_name: str, nodes: Iterable[int]) -> BackupPlace:
+        """The same with the runs of one host in a set of hosts; ``nodes``: those whose disks the host has."""
+        return BackupPlace(self.location, f"{SETS}/{set_name}/node-{'-'.join(map(str, sorted(set(nodes))))}")
+
+    def sets(self) -> list[str]:
+        """The names of sets of which hosts have stored parts."""
+        return [each for each in _directories_in(self.own / SETS) if NAME.fullmatch(each)]
+
+    def parts(self, set_name: str) -> list[BackupPlace]:
+        """The parts of a set, each as a place with the runs of one host."""
+        found = _directories_in(self.own / SETS / set_name)
+        own = [each for each in found if _PART.fullmatch(each)]
+        return [BackupPlace(self.location, f"{SETS}/{set_name}/{each}") for each in own]
 
     @property
     def file_directory(self) -> Location:
@@ -204,7 +223,8 @@ class BackupPlace:
         last one before that. Raises :class:`UsageError` where there is none."""
         known = self.names()
         if not known:
-            raise UsageError(f"{self.location}: this backup has no snapshot yet")
+            of_set = f"; {self._not_found(text)}" if text in self.sets() else ""
+            raise UsageError(f"{self.location}: this backup has no snapshot yet{of_set}")
         if text == LATEST:
             return self._latest(known)
         same = [each for each in known if len(text) >= _SHORTEST_ID and each.id.startswith(text)]
@@ -242,11 +262,22 @@ class BackupPlace:
         except UsageError:
             at = None
         if at is None:
-            raise UsageError(f"{self.location}: no snapshot is called {text}; brokerless snapshots lists them")
+            raise UsageError(f"{self.location}: {self._not_found(text)}")
         before = [each for each in known if each.created <= at]
         if not before:
             raise UsageError(f"{self.location}: no snapshot is of {text} or before; the first is {known[0].stem}")
         return before[-1]
+
+    def _not_found(self, text: str) -> str:
+        if text in self.sets():
+            advice = f"brokerless snapshots --join {text} makes a snapshot of those that are there"
+            return f"the set {text} has not the parts of all hosts yet; {advice}"
+        return f"no snapshot is called {text}; brokerless snapshots lists them"
+
+
+def _directories_in(directory: Location) -> list[str]:
+    found = directory.entries() if directory.is_directory() else []
+    return sorted(each.name for each in found if each.is_directory)
 
 
 def _read(file: Location) -> bytes:

@@ -197,6 +197,18 @@ class UndecidedTransaction(LenientValue, frozen=True):
     partitions: tuple[str, ...]
 
 
+class TopicLeaders(LenientValue, frozen=True):
+    """A topic of the cluster: each partition with the node whose replica is backed up, where each host stores what its
+    node leads; -1 where there is none."""
+
+    topic: str
+    topic_id: Id
+    leaders: tuple[tuple[Int32, Int32OrNone], ...]
+
+    def __post_init__(self) -> None:
+        check_partition(self.topic, 0)
+
+
 class SnapshotCut(LenientValue, frozen=True):
     """When it was found where the logs of running brokers end, from ``began`` to ``ended`` (ms). ``closed``: how many
     transactions had their logs read on to their end; ``open``: those that had not."""
@@ -234,11 +246,27 @@ class Snapshot(LenientValue, frozen=True):
     """The key pairs that read what the run encrypted."""
     cut: SnapshotCut | None = None
     """Where the logs of running brokers were cut; None if the brokers had stopped."""
+    set_name: str | None = None
+    """The set that this is of, where each host stores what its node leads."""
+    parts: tuple[SnapshotId, ...] = ()
+    """The runs of hosts that it was joined of; none for what one run has."""
+    leaders: tuple[TopicLeaders, ...] = ()
+    """Of the run of one host: all partitions of the cluster, which say whether a set has all."""
 
     @property
     def is_complete(self) -> bool:
         """Whether no partition is missing, and none has lost offsets."""
         return not self.missing and not any(each.lost for each in self.partitions)
+
+    @property
+    def is_part(self) -> bool:
+        """Whether this is what one host stored for a set."""
+        return self.set_name is not None and not self.parts
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The IDs of the runs that stored it."""
+        return self.parts or (self.id,)
 
     @property
     def size(self) -> int:

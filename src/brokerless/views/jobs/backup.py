@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from brokerless.jobs.backup.job import BackupResult
+from brokerless.jobs.backup.sets.joining import JoinedSet
 from brokerless.jobs.check.job import CheckResult
 from brokerless.jobs.forget.job import ForgetResult
 from brokerless.jobs.forget.prune import PruneResult
@@ -26,7 +27,7 @@ _LOST = ("partition", "offsets", "because")
 def snapshot_row(snapshot: Snapshot) -> dict[str, Any]:
     """Return a snapshot for programs, without what it says of each partition."""
     found = members(snapshot)
-    left_out = ("snapshot", "partitions", "files", "findings", "segments")
+    left_out = ("snapshot", "partitions", "files", "findings", "segments", "leaders")
     return {
         **{name: value for name, value in found.items() if name not in left_out},
         "partitions": len(snapshot.partitions),
@@ -69,7 +70,21 @@ def backup_lines(result: BackupResult) -> Iterator[str]:
     if result.dry_run:
         yield f"{text}: nothing was written, as in a dry run"
     else:
-        yield f"snapshot {snapshot.id} in {result.place}: {text}"
+        what = "snapshot" if snapshot.set_name is None else f"part of the set {snapshot.set_name}:"
+        yield f"{what} {snapshot.id} in {result.place}: {text}"
+    if result.joined is not None and snapshot.set_name is not None:
+        yield set_line(snapshot.set_name, result.joined)
+
+
+def set_line(name: str, joined: JoinedSet) -> str:
+    """Return what there is of a set: the snapshot of all hosts, or which hosts have not stored their parts yet."""
+    nodes = ", ".join(map(str, joined.nodes))
+    if joined.awaited:
+        return f"set {name}: parts of nodes {nodes}; awaited: nodes {', '.join(map(str, joined.awaited))}"
+    snapshot = joined.snapshot
+    partitions = count_of(len(snapshot.partitions) + len(snapshot.missing), "partition")
+    text = f"{len(snapshot.partitions):,} of {partitions}, {format_bytes(snapshot.size)}"
+    return f"set {name}: snapshot {snapshot.id} of nodes {nodes}: {text}"
 
 
 def _cluster_lines(snapshot: Snapshot) -> Iterator[str]:

@@ -16,7 +16,7 @@ from functools import partial
 
 from brokerless import clock
 from brokerless.errors import UnreadableError, UsageError
-from brokerless.findings import Finding
+from brokerless.findings import Finding, Kind
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.backup_erasure.record import BackupManifest, ErasureRecord
 from brokerless.jobs.backup_erasure.segment import SegmentTask, SegmentTaskResult, run_task
@@ -144,6 +144,7 @@ def erase_backup(
         for segment in known[each].values()
     ]
     results = _run(tasks, done, processes)
+    _refuse_unread(results)
     replaced = tuple(each.replaced for each in results if each.replaced is not None)
     findings = [finding for each in results for finding in each.findings]
     by_place: dict[_Partition, list[SegmentTaskResult]] = defaultdict(list)
@@ -163,6 +164,15 @@ def erase_backup(
         return result
     _check_there(place, replaced)
     return replace(_commit(place, name, replaced, result), list_id=name.id)
+
+
+def _refuse_unread(results: Sequence[SegmentTaskResult]) -> None:
+    """Raise :class:`UnreadableError` where no segment was read, as no key pair fits: a manifest would say of an erasure
+    that it was tried."""
+    missing = [[one for one in each.findings if one.kind == Kind.REMOTE_KEY_MISSING] for each in results]
+    if missing and all(missing):
+        first = missing[0][0]
+        raise UnreadableError(first.file, first.message, Kind.REMOTE_KEY_MISSING)
 
 
 def _manifest(place: BackupPlace, options: ErasedOptions) -> BackupManifest | None:

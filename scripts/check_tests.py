@@ -15,7 +15,6 @@ else:
     from check_rooms import Module, find_imports, load_modules
 
 TESTED_IN = {
-    "progress": "api/test_log.py",
     "schemas": "api/test_log.py",
     "writing": "log/write/test_leader_append.py",
     "typed/avro/json_encoding": "typed/test_framing.py",

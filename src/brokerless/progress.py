@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from brokerless.findings import Finding
@@ -16,3 +17,28 @@ Say = Callable[[str], object]
 
 def ignore(*_: object) -> None:
     """Takes what nobody wants to know."""
+
+
+def limited(
+    done: Done,
+    rate: int | None,
+    *,
+    now: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], object] = time.sleep,
+) -> Done:
+    """Return a ``done`` that waits so long that no more than ``rate`` bytes a second are read, over any second and what
+    was read at once; the same one for None. What calls it has to read in this process, one after the other: a token
+    bucket of one second."""
+    if rate is None:
+        return done
+    tokens, last = float(rate), now()
+
+    def limit(count: int) -> None:
+        nonlocal tokens, last
+        done(count)
+        at = now()
+        tokens, last = min(tokens + (at - last) * rate, rate) - count, at
+        if tokens < 0:
+            sleep(-tokens / rate)
+
+    return limit

@@ -13,6 +13,7 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.log.directory import LogDirectory
 from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.progress import limited
 from brokerless.requests.backups import (
     BackupErasureRequest,
     BackupRequest,
@@ -173,7 +174,9 @@ def backup(request: BackupRequest) -> BackupResult:
     how = options_of(request, lambda topic, number: request.topics is None or topic in request.topics)
     sources = sources_of(logs, request.topics)
     return backup(
-        plan_backup(sources, Location.of(request.to, request.storage_options), how), request.done, processes=1
+        plan_backup(sources, Location.of(request.to, request.storage_options), how),
+        limited(request.done, request.rate),
+        processes=1,
     )
 
 
@@ -289,8 +292,9 @@ class Backup:
         from brokerless.jobs.check.seal import public_keys
 
         return check_backup(
-            self._location, request.read, request.done, seal=None if request.seal is None else os.fspath(request.seal),
-            trusted=public_keys(request.trust), processes=1,
+            self._location, request.read, limited(request.done, request.rate),
+            seal=None if request.seal is None else os.fspath(request.seal), trusted=public_keys(request.trust),
+            processes=1,
         )  # fmt: skip
 
     @takes(DrillRequest)

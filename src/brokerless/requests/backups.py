@@ -66,6 +66,11 @@ class BackupRequest:
     sign_key: str | os.PathLike[str] | None = given(
         PATH, "sign the snapshot with this Ed25519 key (PEM; needs the extra erase), for --trust", default=None
     )
+    rate: int | None = given(
+        SIZE,
+        "read at most so many bytes a second, in one process, so that brokers on these disks are not disturbed",
+        default=None,
+    )
     segment_size: int | None = given(SIZE, "bytes at which stored segments end (default: 256MiB)", default=None)
     dry_run: bool = given(shared.DRY_RUN, default=False)
     include: Collection[Include] | Include = given(shared.INCLUDE, default=())
@@ -89,6 +94,7 @@ class CheckRequest:
         PATH, "a file that snapshots --seal wrote: what was sealed has to be there", default=None
     )
     trust: Paths = given(TRUST, default=())
+    rate: int | None = given(SIZE, "read at most so many bytes a second, in one process", default=None)
     done: Done = given(shared.DONE, default=ignore)
 
 

@@ -508,3 +508,8 @@ def test_a_hostile_topic_is_no_path(place: Path) -> None:
         change_json(place, partitions=[{**partitions[0], "topic": topic}])
         with pytest.raises(UnreadableError, match="no name of a topic"):
             brokerless.open(place)
+
+
+def test_a_run_with_a_rate_stores_the_same(tmp_path: Path) -> None:
+    brokerless.backup(DEMO, tmp_path / "backup", rate=100 << 20)
+    assert rows_of(f"{tmp_path / 'backup'}@latest") == rows_of(DEMO)

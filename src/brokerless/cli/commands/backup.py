@@ -15,6 +15,7 @@ from brokerless.cli.output import FINDINGS, UNUSABLE, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import is_selected
+from brokerless.progress import limited
 from brokerless.requests.backups import BackupRequest
 
 DESCRIPTION = """\
@@ -82,7 +83,7 @@ def run(options: Namespace) -> int:
     with progress("reading the metadata"):
         planned = plan_backup(sources, Location.of(options.to), how)
     with progress("reading" if options.dry_run else "reading and storing", planned.size) as done:
-        result = backup(planned, done)
+        result = backup(planned, limited(done, options.rate), processes=1 if options.rate else None)
     for finding in result.findings:
         if finding.severity != "info":
             output.say(str(finding))

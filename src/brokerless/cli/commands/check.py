@@ -9,6 +9,7 @@ from brokerless.cli.options import add_metrics, refuse_metrics, write_metrics
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request
+from brokerless.progress import limited
 from brokerless.requests.backups import CheckRequest
 
 DESCRIPTION = """\
@@ -52,8 +53,9 @@ def run(options: Namespace) -> int:
     output = Output()
     with progress("reading" if options.read else "listing") as done:
         result = check_backup(
-            Location.of(options.paths[0]), options.read, done, seal=options.seal, trusted=public_keys(options.trust)
-        )
+            Location.of(options.paths[0]), options.read, limited(done, options.rate), seal=options.seal,
+            trusted=public_keys(options.trust), processes=1 if options.rate else None,
+        )  # fmt: skip
     if any(each.severity != "info" for each in result.findings):
         output.exit_code = FINDINGS
     rows = [*(each.as_dict() for each in result.findings), check_row(result)]

@@ -39,6 +39,7 @@ from brokerless.log.backups.snapshot import (
 from brokerless.log.checkpoint.leader_epochs import Epochs, assign, truncate_from_end, truncation_offset
 from brokerless.log.config import LogConfig
 from brokerless.log.live_segments import deleted_meanwhile
+from brokerless.log.storage.segment_files import drop_cached
 from brokerless.log.tiered.writing.objects import ObjectFormat, UploadPlace
 from brokerless.log.write.follower_append import whole_batches
 from brokerless.offset_spans import Span, union, without
@@ -125,6 +126,8 @@ def run_task(task: BackupTask, done: Done, held: HeldFiles | None = None) -> Bac
         task = replace(task, replicas=(task.replicas[found],), is_alone=True)
         report = FindingCollector()
         found = _opened(task, held, 0, lambda files, opened: _take_whole(task, files, opened, report=report, done=done))
+    if task.cut_at is not None:
+        _forget_cached(task)
     if isinstance(found, _Taken):
         partition, segments = _described(task, found)
         _report_deleted(task, partition, found, report)
@@ -133,6 +136,15 @@ def run_task(task: BackupTask, done: Done, held: HeldFiles | None = None) -> Bac
     reason = "no replica can be read"
     missing = MissingPartition(task.place.topic, task.place.topic_id, task.place.partition, reason)
     return BackupTaskResult(None, missing, (), _findings(task, report))
+
+
+def _forget_cached(task: BackupTask) -> None:
+    """Have what was read leave the page cache, where brokers have what consumers read next: all but active segments."""
+    start = _first_needed(task) or 0
+    for each in task.files:
+        drop_cached(
+            segment.log.path for paths in each.paths for segment in paths.segments[:-1] if segment.base_offset >= start
+        )
 
 
 def _findings(task: BackupTask, report: FindingCollector) -> tuple[Finding, ...]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from brokerless.log import names
 from brokerless.log.storage.location import DirectoryEntry, Location
+from brokerless.log.storage.paths import is_remote, local
 
 _SETTLE_TRIES, _SETTLE_PAUSE_S = 20, 0.05
 """How often, and after how many seconds, a partition is listed again while files change places in it."""
@@ -74,3 +77,16 @@ def _awaited(entries: Sequence[DirectoryEntry]) -> set[str]:
     """The names that a compaction's output is about to get."""
     swaps = {entry.name.removesuffix(".swap") for entry in entries if entry.name.endswith(".swap")}
     return swaps - {entry.name for entry in entries}
+
+
+def drop_cached(paths: Iterable[str]) -> None:
+    """Have files leave the page cache, as far as they are on a disk of this machine and still there (Linux)."""
+    for path in paths if hasattr(os, "posix_fadvise") else ():
+        if is_remote(path):
+            continue
+        with suppress(OSError):
+            descriptor = os.open(local(path), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(descriptor)

@@ -19,7 +19,7 @@ from tests.examples import examples
 from tests.typed.registries import client, registry_of
 
 from brokerless.schemas import HEADERS
-from brokerless.typed.decode import SideDecoder, decode_batch
+from brokerless.typed.decode import decode_batch
 from brokerless.typed.registry import Registry, read_registry
 from brokerless.typed.resolve import resolve_topic
 from brokerless.typed.topic_type import Decoding, KnownColumn, SideType, TopicType
@@ -249,9 +249,10 @@ def test_text_is_what_python_decodes(form: str, payloads: list[bytes | None], fi
     """Also of a slice of a column."""
     column = pa.array(payloads, pa.binary())[first:]
     side = SideType(form, pa.string() if form == "string" else pa.binary())
-    found = SideDecoder(side, "value").decode(column, None)
-    found[0].validate(full=True)
-    assert list(zip(*(each.to_pylist() for each in found), strict=True)) == [
+    batch = pa.record_batch({"value": column})
+    found = decode_batch(TopicType(None, side, side), batch)
+    found.validate(full=True)
+    assert [tuple(row.values()) for row in found.select(["value", "valueRaw", "valueError"]).to_pylist()] == [
         by_python(each, form) for each in payloads[first:]
     ]
 

@@ -8,9 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from brokerless.typed.reasons import FINER, left_out_reason
 from brokerless.typed.times import (
-    FINER,
-    LEFT_OUT,
     Moment,
     as_written,
     cut,
@@ -57,7 +56,7 @@ def test_dates_and_times_of_day() -> None:
     numbers = [days[0] - 1, days[0], days[1], days[1] + 1, (1 << 31) - 1, -(1 << 31), None]
     found, reasons = without_unreadable(pa.array(numbers, pa.date32()))
     assert found.to_pylist() == [None, date.min, date.max, None, None, None, None]
-    assert reasons[0] == f"a date outside of the years 1 to 9999 {LEFT_OUT}"
+    assert reasons[0] == left_out_reason("a date outside of the years 1 to 9999")
     for type_ in (pa.time32("ms"), pa.time64("us"), pa.time64("ns")):
         day = 86_400 * UNITS[type_.unit]
         found, reasons = without_unreadable(pa.array([-1, 0, day - 1, day], type_))
@@ -89,8 +88,8 @@ def test_what_is_null_in_a_value_is_only_the_time() -> None:
         found.validate(full=True)
         assert found.equals(pa.array((wanted * 2)[first : first + 6], struct))
         assert set(reasons) == {(row - first) % 6 for row in (2, 4)}
-        assert reasons[2 - first] == f"field at: a timestamp outside of the years 1 to 9999 {LEFT_OUT}"
-        assert reasons[4 - first] == f"field list[].d: a date outside of the years 1 to 9999 {LEFT_OUT}"
+        assert reasons[2 - first] == left_out_reason("field at: a timestamp outside of the years 1 to 9999")
+        assert reasons[4 - first] == left_out_reason("field list[].d: a date outside of the years 1 to 9999")
 
 
 def test_nanoseconds_are_cut_downwards_to_microseconds_where_a_column_has_these() -> None:
@@ -126,7 +125,7 @@ def test_nanoseconds_are_cut_downwards_to_microseconds_where_a_column_has_these(
     found, reasons = cut(pa.array(rows, fine))
     found.validate(full=True)
     assert found.equals(pa.array(wanted, coarse))
-    assert reasons == {1: f"field local: {FINER}", 3: f"field list[].at: {FINER}"}
+    assert reasons == {1: FINER.in_field("local"), 3: FINER.in_field("list[].at")}
 
 
 def test_a_time_as_text() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from collections import Counter
 from functools import lru_cache
 from typing import Any
 
@@ -16,7 +15,8 @@ from brokerless.arrow import Column
 from brokerless.typed import framing, plain
 from brokerless.typed.framing import APICURIO_JSON, GLUE_ZLIB, NULL, UNFRAMED, Frame, Frames, registry_of
 from brokerless.typed.json.columns import json_decoder
-from brokerless.typed.payloads import PayloadDecoder, Reasons, reason_of, rows_decoder, text_decoder
+from brokerless.typed.payloads import PayloadDecoder, reason_of, rows_decoder, text_decoder
+from brokerless.typed.reasons import Reason, Reasons
 from brokerless.typed.schema_types import decoder_of_schema
 from brokerless.typed.times import Moment, without_unreadable
 from brokerless.typed.topic_type import SCHEMA, UNFRAMED_VALUES, WINDOWS, SideType, TopicType
@@ -49,19 +49,19 @@ class TopicDecoder:
         self.topic_type = topic_type
         self._sides = {"key": SideDecoder(topic_type.key, "key"), "value": SideDecoder(topic_type.value, "value")}
 
-    def __call__(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Counter[str]]:
-        """A decoded batch, and how many keys and values could not be decoded, by ``keyError`` and ``valueError``."""
+    def __call__(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[str, Reasons]]:
+        """A decoded batch, and why keys and values could not be decoded, by ``key`` and ``value``, and by row."""
         schema = self.topic_type.schema(batch.schema)
         headers = batch.column("headers") if "headers" in batch.schema.names else None
         is_control = arrow.flags(batch.column("isControl")) if "isControl" in batch.schema.names else None
         columns = {name: batch.column(name) for name in batch.schema.names}
-        counts: Counter[str] = Counter()
+        why: dict[str, Reasons] = {}
         for name, side in self._sides.items():
             if name in columns:
-                typed, raw, error = side.decode(columns[name], headers, is_control)
+                typed, why[name] = side.decode(columns[name], headers, is_control)
+                raw, error = _failures(columns[name], typed, why[name])
                 columns |= {name: typed, f"{name}Raw": raw, f"{name}Error": error}
-                counts[f"{name}Error"] += len(error) - error.null_count
-        return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema), counts
+        return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema), why
 
 
 class SideDecoder:
@@ -72,8 +72,10 @@ class SideDecoder:
         self._by_id = {(registry_of(each.framing), each.id): each for each in side.schemas}
         self._decoders: dict[Any, PayloadDecoder | str] = {}
 
-    def decode(self, column: Column, headers: Column | None, is_control: NDArray[np.uint8] | None = None) -> Any:
-        """The typed column, that of the bytes which could not be decoded, and that of the reasons."""
+    def decode(
+        self, column: Column, headers: Column | None, is_control: NDArray[np.uint8] | None = None
+    ) -> tuple[Column, Reasons]:
+        """The typed column, and why rows of it have no value, or not all of it."""
         rows = len(column)
         is_framed = self.side.format == SCHEMA
         frames = framing.find_frames(column, self.name, headers) if is_framed else _unframed(column)
@@ -89,11 +91,11 @@ class SideDecoder:
                 continue
             chosen = np.flatnonzero(codes == code)
             if code == -3:
-                reasons.update(dict.fromkeys(chosen.tolist(), "a control record"))
+                reasons.update(dict.fromkeys(chosen.tolist(), Reason("a control record")))
                 continue
             decoder = self._decoder(None if code == UNFRAMED else frames.known[code])
             if isinstance(decoder, str):
-                reasons.update(dict.fromkeys(chosen.tolist(), decoder))
+                reasons.update(dict.fromkeys(chosen.tolist(), Reason(decoder)))
                 continue
             frame = Frame("", 0) if code == UNFRAMED else frames.known[code]
             typed, failed = decoder(frame, *self._payloads(frames, chosen, frame, reasons))
@@ -103,7 +105,7 @@ class SideDecoder:
             at += len(chosen)
             reasons = failed | reasons
         typed, unreadable = without_unreadable(self._assemble(parts, places, rows))
-        return typed, *_failures(column, typed, unreadable | reasons)
+        return typed, unreadable | reasons
 
     def _payloads(self, frames: Frames, rows: NDArray[np.int64], frame: Frame, reasons: Reasons) -> Any:
         """The payloads of some rows as their decoder takes them: data, starts and ends."""
@@ -199,10 +201,11 @@ def _inflated(frames: Frames, rows: NDArray[np.int64], reasons: Reasons) -> Any:
         try:
             data = inflate.decompress(payload, max(left, 1))
         except zlib.error as error:
-            reasons[row] = f"zlib data that is damaged: {error}"
+            reasons[row] = Reason(f"zlib data that is damaged: {error}")
         if not inflate.eof:
             data = b""
-            reasons.setdefault(row, "zlib data that is cut off, or a batch of them that inflates to more than 128 MiB")
+            text = "zlib data that is cut off, or a batch of them that inflates to more than 128 MiB"
+            reasons.setdefault(row, Reason(text))
         found.append(data)
         left -= len(data)
     return _joined(found)
@@ -220,4 +223,6 @@ def _failures(column: Column, typed: Column, reasons: Reasons) -> tuple[Column, 
         return pa.nulls(rows, pa.binary()), pa.nulls(rows, pa.string())
     at = np.where(lost, np.arange(rows), -1)
     raw = column.take(arrow.column_of_numbers(pa.int64(), at, at < 0))
-    return raw, arrow.column_of_values([reasons.get(row) for row in range(rows)], pa.string())
+    return raw, arrow.column_of_values(
+        [str(reasons[row]) if row in reasons else None for row in range(rows)], pa.string()
+    )

@@ -21,7 +21,8 @@ from typing import Any, cast
 import pyarrow as pa
 
 from brokerless import arrow
-from brokerless.typed.times import FINER, LEFT_OUT, Moment, joined_path
+from brokerless.typed.reasons import FINER, Reason, left_out_reason, unfit_reason
+from brokerless.typed.times import Moment, joined_path
 
 _UNITS = ("s", "ms", "us", "ns")
 _DIGITS = 38
@@ -89,22 +90,27 @@ def _is_number(type_: pa.DataType) -> bool:
     return pa.types.is_integer(type_) or pa.types.is_floating(type_)
 
 
-UNFIT = "does not fit into"
-"""In the reason of a value that the type of its field does not hold."""
-_NO_COLUMN = f"it has no column, and {LEFT_OUT}"
+_NO_COLUMN = left_out_reason("it has no column, and")
 
 
 class UnfitError(ValueError):
-    """A value that its type does not hold. ``reason`` is without the value itself, which the bytes beside it have, so
-    that one cause is one text; ``path``: the field, such as ``lines[].sku``, empty for the whole."""
+    """A value that its type does not hold. ``path``: the field, such as ``lines[].sku``, empty for the whole."""
 
-    def __init__(self, reason: str, path: str = "") -> None:
-        super().__init__(f"field {path}: {reason}" if path else reason)
-        self.reason, self.path = reason, path
+    def __init__(self, why: Reason, path: str = "") -> None:
+        super().__init__(why, path)
+        self._why, self.path = why, path
+
+    @property
+    def reason(self) -> Reason:
+        """The reason of the whole value, which names the field."""
+        return self._why.in_field(self.path)
 
     def within(self, name: str) -> UnfitError:
         """The same of a value in the field ``name``, or in an element of a list (``[]``)."""
-        return UnfitError(self.reason, joined_path(name, self.path))
+        return UnfitError(self._why, joined_path(name, self.path))
+
+    def __str__(self) -> str:
+        return str(self.reason)
 
 
 def without_conflicts(type_: Any, known: Any) -> pa.DataType:
@@ -158,9 +164,9 @@ def _conform_time(value: Moment, type_: Any, left_out: list[UnfitError] | None) 
         left_out.append(UnfitError(FINER))
         return cut
     if left_out is not None and value.is_beyond(type_):
-        left_out.append(UnfitError(f"a time that {type_} does not hold {LEFT_OUT}"))
+        left_out.append(UnfitError(left_out_reason(f"a time that {type_} does not hold")))
         return None
-    raise UnfitError(f"{_kind(value)} {UNFIT} {type_}")
+    raise UnfitError(unfit_reason(_kind(value), type_))
 
 
 def _conform_items(value: Any, type_: Any, left_out: list[UnfitError] | None) -> list[Any]:
@@ -187,8 +193,8 @@ def _conform_number(value: Any, type_: Any) -> Any:
         if number.is_finite() and number == number.to_integral_value() and number.copy_abs() < 10**type_.precision:
             return decimal_of(int(number), type_.scale)
     elif t.is_null(type_):
-        raise UnfitError("only null was expected")
-    raise UnfitError(f"{_kind(value)} {UNFIT} {type_}")
+        raise UnfitError(Reason("only null was expected"))
+    raise UnfitError(unfit_reason(_kind(value), type_))
 
 
 def decimal_of(number: Decimal | int, scale: int) -> Decimal:
@@ -198,7 +204,7 @@ def decimal_of(number: Decimal | int, scale: int) -> Decimal:
 
 def _conform_struct(value: Any, type_: Any, left_out: list[UnfitError] | None) -> dict[str, Any]:
     if not isinstance(value, Mapping):
-        raise UnfitError(f"{_kind(value)} {UNFIT} a record")
+        raise UnfitError(unfit_reason(_kind(value), "a record"))
     own = cast("Mapping[str, Any]", value)
     found: dict[str, Any] = {}
     name, before = "", len(left_out or ())
@@ -219,7 +225,7 @@ def _conform_struct(value: Any, type_: Any, left_out: list[UnfitError] | None) -
     if len(own) > len(found) or not own.keys() <= found.keys():
         unknown = sorted(own.keys() - found.keys())
         if left_out is None:
-            raise UnfitError(f"the topic's type has no field {unknown[0]!r}")
+            raise UnfitError(Reason(f"the topic's type has no field {unknown[0]!r}"))
         left_out += [UnfitError(_NO_COLUMN, each) for each in unknown]
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -14,9 +15,7 @@ from brokerless.arrow import Column
 from brokerless.typed.framing import Frame
 from brokerless.typed.merge import UnfitError, conform
 from brokerless.typed.plain import Parse
-
-Reasons = dict[int, str]
-"""Why a row could not be decoded, by its number."""
+from brokerless.typed.reasons import Reason, Reasons
 
 
 class PayloadDecoder(Protocol):
@@ -40,7 +39,7 @@ def rows_decoder(parse: Parse, type_: pa.DataType) -> PayloadDecoder:
             try:
                 values.append(conform(parse(data[start:end].tobytes()), type_, left_out))
                 if left_out:
-                    reasons[row] = str(left_out[0])
+                    reasons[row] = left_out[0].reason
             except (ValueError, ArithmeticError, RecursionError, LookupError, TypeError) as error:
                 values.append(None)
                 reasons[row] = reason_of(error)
@@ -81,13 +80,14 @@ def column_of_rows(values: list[Any], type_: pa.DataType, reasons: Reasons) -> C
     return pa.array(values, type_)
 
 
-def reason_of(error: Exception) -> str:
-    """One line, which is the same for all values that one cause leaves undecoded, wherever in their bytes it is."""
+def reason_of(error: Exception) -> Reason:
+    """A line, which is the same for all values that one cause leaves undecoded, wherever in their bytes it is."""
     if isinstance(error, RecursionError):
-        return "nested too deeply"
+        return Reason("nested too deeply")
     if isinstance(error, json.JSONDecodeError):
-        return f"no JSON: {error.msg}"
+        return Reason(f"no JSON: {error.msg}")
     if isinstance(error, UnicodeDecodeError):
-        return f"no UTF-8: {error.reason}"
+        return Reason(f"no UTF-8: {error.reason}")
     text = (str(error) or type(error).__name__).splitlines()[0]
-    return text if len(text) <= 200 else f"{text[:200]}..."
+    found = error.reason if isinstance(error, UnfitError) else Reason(text)
+    return replace(found, text=text if len(text) <= 200 else f"{text[:200]}...")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from brokerless import arrow
 from brokerless.errors import UsageError, raise_errors
 from brokerless.findings import NOT_DECODED, Finding, Kind
 from brokerless.log.directory import PartitionPath
@@ -19,10 +18,9 @@ from brokerless.schemas import RECORDS
 from brokerless.tables.partition_tables import read_records
 from brokerless.tables.read_options import ReadOptions
 from brokerless.typed.decode import decoder_of
-from brokerless.typed.merge import UNFIT
+from brokerless.typed.reasons import Reason
 from brokerless.typed.resolve import QUIETLY, resolve_topic
 from brokerless.typed.schema_source import load_registry
-from brokerless.typed.times import LEFT_OUT
 from brokerless.typed.topic_type import COLUMNS, Decoding, SideType, TopicType, decoding_of
 
 Decode = Decoding | TopicType | str | bool | None
@@ -129,7 +127,7 @@ def inner_columns(columns: Sequence[str] | None) -> list[str] | None:
 _MAX_CAUSES = 50
 """Of keys, or of values, each of which is a finding; all further ones are one together. A field for each record, named
 by an ID, is a cause for each record."""
-_OTHERS = "for other reasons"
+_OTHERS = Reason("for other reasons")
 
 
 @dataclass(slots=True)
@@ -137,30 +135,22 @@ class Failures:
     """What could not be decoded: how many keys and values for each reason, and the first offset. ``shared``: ids of
     several schemas that were met, by keys and values, and what is said of them."""
 
-    counts: dict[tuple[str, str], tuple[int, int | None]] = field(
-        default_factory=dict[tuple[str, str], tuple[int, "int | None"]]
+    counts: dict[tuple[str, Reason], tuple[int, int | None]] = field(
+        default_factory=dict[tuple[str, Reason], tuple[int, "int | None"]]
     )
     shared: set[str] = field(default_factory=set[str])
 
     def decode(self, topic_type: TopicType, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A decoded batch, whose failures are counted."""
-        decoded, counts = decoder_of(topic_type)(batch)
-        if any(counts.values()):
-            self._count(decoded)
+        decoded, why = decoder_of(topic_type)(batch)
+        offsets = decoded.column("offset") if "offset" in decoded.schema.names else None
+        for side, reasons in why.items():
+            for row, reason in sorted(reasons.items(), key=itemgetter(0)):
+                self._add(side, reason, 1, None if offsets is None else offsets[row].as_py())
         self.shared |= texts_of_shared_ids(topic_type)
         return decoded
 
-    def _count(self, decoded: pa.RecordBatch) -> None:
-        for side in ("key", "value"):
-            name = f"{side}Error"
-            if name not in decoded.schema.names:
-                continue
-            column = decoded.column(name)
-            for row in np.flatnonzero(arrow.is_valid(column)).tolist():
-                offset = decoded.column("offset")[row].as_py() if "offset" in decoded.schema.names else None
-                self._add(side, column[row].as_py(), 1, offset)
-
-    def _add(self, side: str, reason: str, count: int, first: int | None) -> None:
+    def _add(self, side: str, reason: Reason, count: int, first: int | None) -> None:
         at = side, reason
         if at not in self.counts and sum(own == side for own, _ in self.counts) >= _MAX_CAUSES:
             at = side, _OTHERS
@@ -178,9 +168,10 @@ class Failures:
         about values that do not fit into their field's type."""
         for (side, reason), (count, first) in self.counts.items():
             what = f"{count} {side}s were" if count > 1 else f"a {side} was"
-            part = " in full" if LEFT_OUT in reason else ""
+            part = " in full" if reason.kind == "left-out" else ""
             where = "" if first is None else f" ({'the first at ' if count > 1 else ''}offset {first})"
-            text = f"{what} not decoded{part}: {reason}; the bytes are kept{where}{advice if UNFIT in reason else ''}"
+            remedy = advice if reason.kind == "unfit" else ""
+            text = f"{what} not decoded{part}: {reason}; the bytes are kept{where}{remedy}"
             yield NOT_DECODED[side].at(path, text, severity="warning", offset=first)
         yield from _of_shared(self.shared, path)
 

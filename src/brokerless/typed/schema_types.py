@@ -82,7 +82,7 @@ def _type_of(used: UsedSchema, schema: Schema, newest: Schema | None, messages: 
             with suppress(ValueError):
                 found.append(protobuf_arrow_type(schema, each))
         return merge_types(found or [protobuf_arrow_type(schema)])
-    from brokerless.typed.json_schema import json_arrow_type
+    from brokerless.typed.json.schema import json_arrow_type
 
     return json_arrow_type(schema)
 
@@ -110,7 +110,7 @@ def decoder_of_schema(used: UsedSchema, side: SideType) -> PayloadDecoder | str:
             from brokerless.typed.protobuf.decoder import protobuf_decoder
 
             return protobuf_decoder(schema, side.type, is_unsigned=side.has_unsigned_indexes)
-        from brokerless.typed.json_schema import json_decoder
+        from brokerless.typed.json.schema import json_decoder
 
         return json_decoder(schema, side.type)
     except (ValueError, LookupError, TypeError, RecursionError) as error:

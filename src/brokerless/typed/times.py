@@ -13,16 +13,12 @@ from numpy.typing import NDArray
 
 from brokerless import arrow
 from brokerless.arrow import DAY_S, PER_SECOND, Column, time_text
-
-LEFT_OUT = "is left out"
-"""In the reason of a value that was decoded without a part of it, which its bytes have."""
-
-FINER = f"what is finer than a microsecond {LEFT_OUT}"
+from brokerless.typed.reasons import FINER, Reason, Reasons, left_out_reason
 
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 """0001-01-01 and 9999-12-31, by days since 1970: what the readers of tables, and Python, have a value for."""
 
-_Found = tuple[NDArray[np.bool_], str, str]
+_Found = tuple[NDArray[np.bool_], str, Reason]
 """Rows that have a time out of range, the path of its field, and what it is."""
 
 
@@ -104,7 +100,7 @@ def _has_nanoseconds(type_: Any) -> bool:
     return pa.types.is_timestamp(type_) and type_.unit == "ns"
 
 
-def cut(column: Column) -> tuple[Column, dict[int, str]]:
+def cut(column: Column) -> tuple[Column, Reasons]:
     """A column with microseconds for nanoseconds, downwards, as Spark and Java do; and the rows that had something
     finer, with the field."""
     return _with_reasons(column, _cut_leaf)
@@ -119,7 +115,7 @@ def _cut_leaf(column: Any) -> tuple[Column, list[_Found]]:
     return micros, [(finer, "", FINER)] if finer.any() else []
 
 
-def without_unreadable(column: Column) -> tuple[Column, dict[int, str]]:
+def without_unreadable(column: Column) -> tuple[Column, Reasons]:
     """A column with null for each date and timestamp outside of the years 1 to 9999, and each time of day outside of a
     day, wherever in a value it is; and the rows that had one, with the field."""
     if not _has_times(column.type):
@@ -131,13 +127,13 @@ _Leaf = Callable[[Any], tuple[Column, "list[_Found]"]]
 """Of a column of times: the same with other values or in another unit, and the rows of which something is left out."""
 
 
-def _with_reasons(column: Column, leaf: _Leaf) -> tuple[Column, dict[int, str]]:
+def _with_reasons(column: Column, leaf: _Leaf) -> tuple[Column, Reasons]:
     checked, found = _checked(column, leaf)
-    reasons: dict[int, str] = {}
+    reasons: Reasons = {}
     for rows, path, what in found:
-        text = f"{f'field {path}: ' if path else ''}{what}"
+        reason = what.in_field(path)
         for row in np.flatnonzero(rows).tolist():
-            reasons.setdefault(row, text)
+            reasons.setdefault(row, reason)
     return checked, reasons
 
 
@@ -205,10 +201,10 @@ def _checked_struct(column: Any, leaf: _Leaf) -> tuple[Column, list[_Found]]:
 def _checked_leaf(column: Any) -> tuple[Column, list[_Found]]:
     type_, t = column.type, pa.types
     own = arrow.numbers(column, np.int32 if type_.bit_width == 32 else np.int64)
-    first, last, what = 0, DAY_S, f"a time of day outside of a day {LEFT_OUT}"
+    first, last, what = 0, DAY_S, left_out_reason("a time of day outside of a day")
     if not t.is_time(type_):
         kind = "date" if t.is_date(type_) else "timestamp"
-        first, last, what = _FIRST_DAY, _LAST_DAY + 1, f"a {kind} outside of the years 1 to 9999 {LEFT_OUT}"
+        first, last, what = _FIRST_DAY, _LAST_DAY + 1, left_out_reason(f"a {kind} outside of the years 1 to 9999")
     if not t.is_date(type_):
         per_unit = PER_SECOND[type_.unit] * (1 if t.is_time(type_) else DAY_S)
         limits = np.iinfo(own.dtype)

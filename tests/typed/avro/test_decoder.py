@@ -114,7 +114,7 @@ def decode(found: Any, payloads: list[bytes], reader: Any = None) -> tuple[Any, 
     data = np.frombuffer(b"".join(payloads), np.uint8)  # ends where the last payload does
     column, reasons = avro_decoder(schema, newest, type_)(FRAME, data, ends[:-1], ends[1:])
     column.validate(full=True)
-    return column, reasons
+    return column, {row: str(reason) for row, reason in reasons.items()}
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from brokerless.typed.framing import Frame
-from brokerless.typed.json_schema import JsonValidator, json_arrow_type, json_decoder
+from brokerless.typed.json.schema import JsonValidator, json_arrow_type, json_decoder
 from brokerless.typed.payloads import rows_decoder
 from brokerless.typed.plain import parse_json
 from brokerless.typed.registry import Schema

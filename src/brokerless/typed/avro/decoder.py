@@ -11,20 +11,22 @@ from numpy.typing import NDArray
 from brokerless.arrow import Column, bits, column_of, is_valid
 from brokerless.typed.avro.schema import AvroType, arrow_type, parse_schema, wrong_defaults
 from brokerless.typed.framing import Frame
-from brokerless.typed.merge import UNFIT
-from brokerless.typed.payloads import PayloadDecoder, Reasons, rows_decoder
+from brokerless.typed.payloads import PayloadDecoder, rows_decoder
+from brokerless.typed.reasons import Reason, Reasons, left_out_reason, unfit_reason
 from brokerless.typed.registry import Schema
-from brokerless.typed.times import LEFT_OUT, as_written, cut
+from brokerless.typed.times import as_written, cut
 
 MAX_OUTPUT = 256 << 20
 """Bytes of columns that are filled at once; more rows are divided."""
 _PAD = 64
 _WHY = (
+    *map(Reason, (
     "", "the payload is cut off", "a number that is none", "a length that goes past the payload's end",
     "text that is no UTF-8", "a union has no such branch, or an enum no such symbol",
     "a boolean that is neither 0 nor 1", "more items than its bytes can hold", "more than 256 MiB in Arrow",
     "bytes are left after the value", "a decimal of more digits than its precision",
-    f"a whole number {UNFIT} double",
+    )),
+    unfit_reason("a whole number", "double"),
 )  # fmt: skip
 _TOO_LONG = 8
 
@@ -38,7 +40,7 @@ def avro_decoder(schema: Schema, newest: Schema | None, target: pa.DataType) -> 
     if newest is None or not wrong:
         return decoder
     name, why = wrong[0]
-    reason = f"the default of {name} in the schema {newest.subject} {newest.version} {why}, and {LEFT_OUT}"
+    reason = left_out_reason(f"the default of {name} in the schema {newest.subject} {newest.version} {why}, and")
 
     def decode(
         frame: Frame, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]

@@ -21,7 +21,8 @@ from brokerless.typed.avro.schema import (
     reader_branch,
     reader_field,
 )
-from brokerless.typed.merge import UNFIT, UnfitError, decimal_of, json_text
+from brokerless.typed.merge import UnfitError, decimal_of, json_text
+from brokerless.typed.reasons import unfit_reason
 from brokerless.typed.times import Moment
 
 MAX_DEPTH = 200
@@ -89,7 +90,7 @@ def _value(source: AvroReader, type_: AvroType, target: Any, reader: AvroType | 
     if kind in ("array", "map"):
         assert type_.items is not None
         if not is_text and not (t.is_list if kind == "array" else t.is_map)(target):
-            raise UnfitError(f"{'an array' if kind == 'array' else 'a map'} {UNFIT} {target}")
+            raise UnfitError(unfit_reason("an array" if kind == "array" else "a map", target))
         other = reader_branch(reader, type_)
         inner_reader = None if other is None else other.items
         if kind == "array":
@@ -136,7 +137,7 @@ def finish(value: Any) -> Any:
 def _inner(target: Any, name: str) -> Any:
     """The type of a struct's field. Raises ValueError if it is none, or has no field of this name."""
     if not pa.types.is_struct(target):
-        raise UnfitError(f"a record {UNFIT} {target}")
+        raise UnfitError(unfit_reason("a record", target))
     at = target.get_field_index(name)
     if at < 0:
         raise ValueError(f"the topic's type has no field {name}")
@@ -160,7 +161,7 @@ def _record(
     source: AvroReader, type_: AvroType, target: Any, reader: AvroType | None, depth: int, is_text: bool
 ) -> Any:
     if not is_text and not pa.types.is_struct(target):
-        raise UnfitError(f"a record {UNFIT} {target}")
+        raise UnfitError(unfit_reason("a record", target))
     found: dict[str, Any] = {}
     for each in type_.fields:
         name = each.name

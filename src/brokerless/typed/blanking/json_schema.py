@@ -14,7 +14,7 @@ from typing import Any
 from brokerless.typed.blanking.edits import Edit, NotBlankedError
 from brokerless.typed.blanking.json_text import Route, edits_of, find_spans
 from brokerless.typed.blanking.paths import NamedFields, path_text
-from brokerless.typed.json_schema import JsonValidator
+from brokerless.typed.json.schema import JsonValidator
 from brokerless.typed.plain import parse_json
 
 _MOST_NAMED = 8

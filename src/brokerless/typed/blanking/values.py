@@ -138,7 +138,7 @@ def _compile(schema: Schema, relatives: Sequence[Schema], is_unsigned: bool) -> 
         if schema.type == "PROTOBUF":
             return _of_protobuf(schema, relatives, is_unsigned)
         from brokerless.typed.blanking.json_schema import json_schema_edits
-        from brokerless.typed.json_schema import JsonValidator
+        from brokerless.typed.json.schema import JsonValidator
 
         validator = JsonValidator(schema)
         return lambda _, data, fields: json_schema_edits(data, validator, fields)

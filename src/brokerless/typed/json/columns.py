@@ -19,8 +19,9 @@ from brokerless import arrow
 from brokerless.arrow import Column
 from brokerless.typed.framing import Frame
 from brokerless.typed.json.column_rules import ColumnRule
-from brokerless.typed.payloads import PayloadDecoder, Reasons, rows_decoder
+from brokerless.typed.payloads import PayloadDecoder, rows_decoder
 from brokerless.typed.plain import parse_json
+from brokerless.typed.reasons import Reasons
 
 _LARGE = float(1 << 53)
 _FEW = 64

@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 
 from brokerless.arrow import Column
 from brokerless.typed.framing import Frame
-from brokerless.typed.merge import UNFIT, UnfitError, conform
-from brokerless.typed.payloads import PayloadDecoder, Reasons, column_of_rows, reason_of
+from brokerless.typed.merge import UnfitError, conform
+from brokerless.typed.payloads import PayloadDecoder, column_of_rows, reason_of
 from brokerless.typed.protobuf.files import MessageTypes, message_types
 from brokerless.typed.protobuf.indexes import MOST, Indexes, MessageFinder
 from brokerless.typed.protobuf.values import WRAPPERS, Convert, converter
+from brokerless.typed.reasons import Reasons, unfit_reason
 from brokerless.typed.registry import Schema
 from brokerless.typed.times import Moment, as_written, cut
 
@@ -110,7 +111,7 @@ def _message_value(message: Any, target: Any) -> Any:
         is_plain = name not in _AS_JSON and text.startswith('"')  # as of a Timestamp or a Duration
         return json.loads(text) if is_plain else text
     if not pa.types.is_struct(target):
-        raise UnfitError(f"a message {UNFIT} {target}")
+        raise UnfitError(unfit_reason("a message", target))
     found: dict[str, Any] = {}
     for field in descriptor.fields:
         at = target.get_field_index(field.name)
@@ -127,7 +128,7 @@ def _field_value(field: Any, value: Any, target: Any) -> Any:
     if _is_map(field):
         entry = field.message_type.fields_by_name["value"]
         if pa.types.is_struct(target):
-            raise UnfitError(f"a map {UNFIT} a record")
+            raise UnfitError(unfit_reason("a map", "a record"))
         item = target.item_type if pa.types.is_map(target) else target
         return {key: _one(entry, each, item) for key, each in value.items()}
     if field.is_repeated:
@@ -182,7 +183,7 @@ def protobuf_decoder(schema: Schema, target: pa.DataType, *, is_unsigned: bool =
             try:
                 values.append(parse(data[start:end].tobytes(), frame.message, has_indexes, left_out))
                 if left_out:
-                    reasons[row] = str(left_out[0])
+                    reasons[row] = left_out[0].reason
             except (DecodeError, ValueError, LookupError, TypeError, RecursionError) as error:
                 values.append(None)
                 reasons[row] = reason_of(error)

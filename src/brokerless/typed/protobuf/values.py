@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from brokerless.typed.merge import UnfitError, conform
+from brokerless.typed.reasons import Reason, unfit_reason
 from brokerless.typed.times import joined_path
 
 LeftOut = list[UnfitError]
@@ -33,13 +34,13 @@ def converter(descriptor: Any, target: Any, natural: Any, rest: Rest, path: str 
     if not pa.types.is_struct(natural) or not pa.types.is_struct(target):
         return partial(_by_type, rest, target, path)
     if descriptor.is_extendable:
-        raise UnfitError("extensions have no column")
+        raise UnfitError(Reason("extensions have no column"))
     plain: list[tuple[str, Convert | None]] = []
     optional: list[tuple[str, Convert | None]] = []
     for field in descriptor.fields:
         at = target.get_field_index(field.name)
         if at < 0:
-            raise UnfitError(f"the topic's type has no field {field.name}")
+            raise UnfitError(Reason(f"the topic's type has no field {field.name}"))
         inner = joined_path(path, field.name) if path else field.name
         own = _field(field, target.field(at).type, natural.field(field.name).type, rest, path=inner)
         (optional if field.has_presence else plain).append((field.name, own))
@@ -84,7 +85,7 @@ def _field(field: Any, target: Any, natural: Any, rest: Rest, path: str) -> Conv
 
 
 def _whole(target: Any) -> Convert:
-    raise UnfitError(f"a field does not fit into {target}")
+    raise UnfitError(unfit_reason("a field", target))
 
 
 def _pairs(item: Convert, value: Any, left_out: LeftOut) -> list[Any]:

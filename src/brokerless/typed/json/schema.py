@@ -23,8 +23,9 @@ from brokerless.typed.framing import Frame
 from brokerless.typed.json.column_rules import ColumnRule, NotByColumnsError, rule_of
 from brokerless.typed.json.columns import by_columns
 from brokerless.typed.merge import merge_types
-from brokerless.typed.payloads import PayloadDecoder, Reasons, rows_decoder
+from brokerless.typed.payloads import PayloadDecoder, rows_decoder
 from brokerless.typed.plain import CONNECT_TIMES, parse_json
+from brokerless.typed.reasons import Reasons
 from brokerless.typed.registry import Schema
 from brokerless.typed.times import Moment
 

@@ -14,7 +14,7 @@ from tests.jobs.tables import FORMATS, exported, log_of, table
 
 from brokerless.table_formats.catalog import TableFormat
 from brokerless.typed.framing import Frame
-from brokerless.typed.json_schema import json_arrow_type, json_decoder
+from brokerless.typed.json.schema import json_arrow_type, json_decoder
 from brokerless.typed.merge import merge
 from brokerless.typed.plain import CONNECT_TIMES
 from brokerless.typed.registry import Schema
@@ -57,7 +57,7 @@ def decode(schema: Schema, target: pa.DataType, *rows: Any) -> tuple[list[Any], 
     data = np.frombuffer(b"".join(texts), np.uint8)
     column, reasons = json_decoder(schema, target)(Frame("confluent", 1), data, starts, ends)
     assert column.type == target
-    return column.to_pylist(), reasons
+    return column.to_pylist(), {row: str(reason) for row, reason in reasons.items()}
 
 
 def test_titles_of_connects_classes_are_times_wherever_they_are() -> None:

@@ -254,9 +254,9 @@ class _Remembered:
             if first <= error.row < first + batch.num_rows:
                 place += _describe(batch, error.row - first)
         text = f"{place}, column {error.column}: {error.reason}".replace("(--", "(option ")
-        if error.column == "offset" and "sort by them" in error.reason:
+        if error.kind == "not-rising":
             text += _HINT
-        elif error.column in _WITHOUT and "is null" in error.reason:
+        elif error.kind == "null" and error.column in _WITHOUT:
             text += f"; fill it in, or leave the column out: {_WITHOUT[error.column]}"
         raise RefusedRowError(text) from error
 

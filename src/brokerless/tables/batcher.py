@@ -22,7 +22,7 @@ from brokerless.format.write.open_batch import OpenBatch
 from brokerless.log.write.follower_append import whole_batches
 from brokerless.schemas import RECORDS, TIMESTAMP, TIMESTAMP_TYPES
 from brokerless.tables.record_batches import columns_of
-from brokerless.tables.rows import RowError
+from brokerless.tables.rows import RowError, not_rising
 
 Int64s = NDArray[np.int64]
 
@@ -219,9 +219,8 @@ class Batcher:
             at = int(np.argmax(wrong))
             if at == 0 and not self.records:
                 reason = f"is {offsets[0]}, below the start offset {self.next_offset}"
-            else:
-                reason = does_not_rise(int(offsets[at]), int(before[at]))
-            raise RowError(int(numbers[at]), "offset", reason)
+                raise RowError(int(numbers[at]), "offset", reason)
+            raise not_rising(int(numbers[at]), int(offsets[at]), int(before[at]))
 
     def _cut(self, batch: pa.RecordBatch, is_last: bool) -> Iterator[Cut]:
         columns = columns_of(batch)
@@ -257,11 +256,6 @@ def check_room(count: int, next_offset: int) -> None:
     """Raises :class:`UsageError` where so many records cannot have offsets from ``next_offset`` on."""
     if count > LAST_OFFSET + 1 - next_offset:
         raise UsageError(f"{count} records from offset {next_offset} on have no offsets: 2^63 - 2 is the last")
-
-
-def does_not_rise(offset: int, before: int) -> str:
-    """Return what is said of a row's offset that is not above the one before."""
-    return f"is {offset} and follows {before} in its partition; offsets have to rise, so sort by them"
 
 
 def _breaks(types: NDArray[np.int8], timestamps: Int64s) -> NDArray[np.bool_] | None:

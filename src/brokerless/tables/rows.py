@@ -8,7 +8,7 @@ what Kafka stores, or a null where a record must have something is refused with 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, cast
+from typing import Any, Literal, NoReturn, cast
 
 import numpy as np
 import pyarrow as pa
@@ -34,17 +34,28 @@ _NAMES = {name.lower(): name for name in RECORDS.names}
 """Behind it a log's end offset has to have a place."""
 
 
-class RowError(BrokerlessError):
-    """A row of an input that cannot become a record: ``row`` counts from 0 in the whole input."""
+RowErrorKind = Literal["invalid", "null", "not-rising"]
 
-    def __init__(self, row: int, column: str, reason: str) -> None:
+
+class RowError(BrokerlessError):
+    """A row of an input that cannot become a record: ``row`` counts from 0 in the whole input. ``kind``: ``null`` where
+    the column may be left out instead, ``not-rising`` where other rows of the input come too late for it."""
+
+    def __init__(self, row: int, column: str, reason: str, kind: RowErrorKind = "invalid") -> None:
         super().__init__(f"row {row} (from 0), column {column}: {reason}")
         self.row = row
         self.column = column
         self.reason = reason
+        self.kind: RowErrorKind = kind
 
-    def __reduce__(self) -> tuple[type[RowError], tuple[int, str, str]]:
-        return type(self), (self.row, self.column, self.reason)
+    def __reduce__(self) -> tuple[type[RowError], tuple[int, str, str, RowErrorKind]]:
+        return type(self), (self.row, self.column, self.reason, self.kind)
+
+
+def not_rising(row: int, offset: int, before: int) -> RowError:
+    """Return the error of a row whose offset is not above the one before, in the same partition."""
+    reason = f"is {offset} and follows {before} in its partition; offsets have to rise, so sort by them"
+    return RowError(row, "offset", reason, "not-rising")
 
 
 def column_name(name: str) -> str:
@@ -140,8 +151,8 @@ class _Refuse:
     def type(self, type_: pa.DataType, allowed: str) -> NoReturn:
         raise UsageError(f"column {self.column!r} is of type {type_}; it has to be {allowed}")
 
-    def row(self, row: int, reason: str) -> NoReturn:
-        raise RowError(self.first_row + row, self.column, reason)
+    def row(self, row: int, reason: str, kind: RowErrorKind = "invalid") -> NoReturn:
+        raise RowError(self.first_row + row, self.column, reason, kind)
 
     def where(self, wrong: NDArray[np.bool_], reason: Callable[[int], str]) -> None:
         if wrong.any():
@@ -151,9 +162,9 @@ class _Refuse:
     def nulls(self, column: Column) -> None:
         reason = "is null, and a record has to have one"
         if pa.types.is_null(column.type) and len(column):  # has no bits that say so
-            self.row(0, reason)
+            self.row(0, reason, "null")
         if column.null_count:
-            self.where(~arrow.is_valid(column), lambda _: reason)
+            self.row(int(np.argmin(arrow.is_valid(column))), reason, "null")
 
 
 def _plain(column: Column) -> Column:

@@ -30,8 +30,8 @@ from brokerless.log.commit.types import StagedPartition
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
 from brokerless.progress import Done, Say, ignore
-from brokerless.tables.batcher import check_room, does_not_rise
-from brokerless.tables.rows import RowError, bounded
+from brokerless.tables.batcher import check_room
+from brokerless.tables.rows import RowError, bounded, not_rising
 
 _MOST_TASKS = 1000
 """Each writes a part of nearly every partition."""
@@ -248,7 +248,7 @@ def _join(before: LoadedPartition, each: LoadedPartition, has_offsets: bool) -> 
     if not has_offsets:
         check_room(each.records, before.last_offset + 1)
     elif each.first_offset <= before.last_offset:
-        raise RowError(0, "offset", does_not_rise(each.first_offset, before.last_offset))
+        raise not_rising(0, each.first_offset, before.last_offset)
     return replace(
         before,
         records=before.records + each.records,

@@ -34,7 +34,10 @@ class PublicKey:
         """Raises :class:`UsageError` for what is no public RSA key, and for a name that a manifest cannot have."""
         if not self.key_id.isprintable() or not 0 < len(self.key_id) <= 200 or ":" in self.key_id:
             raise UsageError(f"key pair {self.key_id!r}: its name has 1 to 200 characters, and no colon")
-        modulus, _ = _numbers(self.pem)
+        try:
+            modulus, _ = _numbers(self.pem)
+        except UsageError as error:
+            raise UsageError(f"key pair {self.key_id}: {error}") from None
         if (modulus.bit_length() + 7) // 8 < _SMALLEST_MODULUS:
             raise UsageError(f"key pair {self.key_id}: a key of {modulus.bit_length()} bits is too short; take 3072")
 
@@ -65,10 +68,7 @@ def _load(name: str, file: object) -> PublicKey:
     if b"PRIVATE KEY" in pem:
         text = "this file has the private key, which whoever writes a backup is not to have"
         raise UsageError(f"key pair {name}: {text}; openssl pkey -in FILE -pubout writes the public one")
-    try:
-        return PublicKey(name, pem)
-    except UsageError as error:
-        raise UsageError(f"key pair {name}: {error}" if not str(error).startswith("key pair") else str(error)) from None
+    return PublicKey(name, pem)
 
 
 @dataclass(frozen=True, slots=True)

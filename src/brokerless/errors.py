@@ -86,7 +86,15 @@ class UsageError(BrokerlessError):
 
 
 class UnwritableError(BrokerlessError):
-    """A path where nothing can be written: not permitted, no space left. Existing files are left intact."""
+    """A path where nothing can be written: not permitted, no space left. Existing files are left intact.
+
+    ``number`` is the system's ``errno`` where it is known; ``has_remedy``: whether the text says what to do about it.
+    """
+
+    def __init__(self, message: str, *, number: int | None = None, has_remedy: bool = False) -> None:
+        super().__init__(message)
+        self.number = number
+        self.has_remedy = has_remedy
 
 
 class ClusterError(BrokerlessError):

@@ -113,9 +113,9 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
         abandon_stdout()
         return known_exit_code()
     except OSError as error:  # a full disk, say
-        from brokerless.log.storage.write_errors import reason_of
+        from brokerless.log.storage.write_errors import refused_write
 
-        complain(f"brokerless: {reason_of(error)}")
+        complain(f"brokerless: {refused_write(error)}")
         abandon_stdout()
     return UNUSABLE
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from brokerless.errors import BrokerlessError, UnreadableError, UnwritableError, UsageError, missing_libraries
 from brokerless.log.storage import paths
+from brokerless.log.storage.write_errors import AGAIN, RIGHTS
 from brokerless.table_formats.export_state import ExportState, RefusedTopicError
 from brokerless.text import show_name
 
@@ -123,7 +125,15 @@ def library_errors(form: str, library: str, where: str) -> Generator[None]:
     except ModuleNotFoundError as error:
         raise missing_libraries(f"{form} needs {library} ({error})", form.lower()) from error
     except Exception as error:
-        raise UnwritableError(f"{where}: {reason_of_library(error)}") from error
+        text = f"{where}: {reason_of_library(error)}"
+        raise UnwritableError(text, number=_system_error(error, text)) from error
+
+
+def _system_error(error: Exception, text: str) -> int | None:
+    """The system's ``errno`` in what a library raised: that of Delta has the system's sentence alone."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno
+    return next((number for number in (*AGAIN, *RIGHTS) if os.strerror(number) in text), None)
 
 
 @contextmanager

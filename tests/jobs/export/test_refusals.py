@@ -24,6 +24,7 @@ from brokerless.findings import Finding
 from brokerless.jobs.export.refusals import as_findings, reason_of
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
+from brokerless.log.storage.write_errors import refused_write
 from brokerless.table_formats.export_state import RefusedTopicError
 
 pytestmark = pytest.mark.xdist_group("exported")
@@ -140,7 +141,7 @@ def test_a_topic_that_fails_later_keeps_what_it_has(tmp_path: Path, monkeypatch:
 
     def fails(written: Any, layout: Any) -> None:
         if (layout.topic, layout.partition) == ("t", 1):
-            raise UnwritableError(f"{written.name}: {os.strerror(errno.EROFS)}")
+            raise UnwritableError(f"{written.name}: {os.strerror(errno.EROFS)}", number=errno.EROFS)
         publish(written, layout)
 
     monkeypatch.setattr(parquet_files, "publish_file", fails)
@@ -174,12 +175,16 @@ def test_json_has_the_others(tmp_path: Path, run: Run) -> None:  # noqa: F811
 
 def test_remedies() -> None:
     full, right = os.strerror(errno.ENOSPC), os.strerror(errno.EACCES)
-    assert reason_of(UnwritableError(f"/x: {full}")).startswith(
-        f"/x: {full}; make room on this disk, and do this again; the next"
-    )
+    once = reason_of(UnwritableError(f"/x: {full}", number=errno.ENOSPC))
+    assert once.startswith(f"/x: {full}; make room on this disk, and do this again; the next")
     assert "let this user write there" in reason_of(PermissionError(errno.EACCES, right))
-    once = reason_of(UnwritableError(f"/x: {full}"))
-    assert reason_of(UnwritableError(once)) == reason_of(RefusedTopicError("t", once)) == once
+    assert reason_of(RefusedTopicError("t", once)) == once
+    advised = reason_of(refused_write(OSError(errno.ENOSPC, full), "/x"))
+    assert (
+        advised
+        == f"/x: {full}: make room on this disk, and do this again; the next run goes on where the last commit ended"
+    )
+    assert reason_of(UnreadableError("/x", f"{full} and {right}")) == f"/x: {full} and {right}"
     assert reason_of(UnwritableError("/x: another reason")) == "/x: another reason"
     assert reason_of(OSError()) == "OSError"
 

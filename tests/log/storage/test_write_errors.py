@@ -13,7 +13,7 @@ from brokerless.errors import UnwritableError
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.files import user_name
 from brokerless.log.storage.own_files import make_directory
-from brokerless.log.storage.write_errors import NEXT, reason_of, refuse_directory, unwritable
+from brokerless.log.storage.write_errors import NEXT, refuse_directory, refused_write, unwritable
 
 
 @pytest.fixture
@@ -55,12 +55,12 @@ def test_it_is_reported_before_anything_is_read(refusing: Path) -> None:
 def test_other_errors_say_what_the_system_does() -> None:
     full = OSError(ENOSPC, os.strerror(ENOSPC), "/a/b")
     room = "No space left on device: make room on this disk, and do this again"
-    assert reason_of(full, "/c") == f"/a/b: {room}"
-    assert reason_of(OSError(ENOSPC, os.strerror(ENOSPC)), "/c") == f"/c: {room}"
-    assert "dmesg" in reason_of(OSError(EIO, os.strerror(EIO)), "/c")
-    assert reason_of(OSError("no codec")) == "no codec"
+    assert str(refused_write(full, "/c")) == f"/a/b: {room}"
+    assert str(refused_write(OSError(ENOSPC, os.strerror(ENOSPC)), "/c")) == f"/c: {room}"
+    assert "dmesg" in str(refused_write(OSError(EIO, os.strerror(EIO)), "/c"))
+    assert str(refused_write(OSError("no codec"))) == "no codec"
     read_only = OSError(EROFS, os.strerror(EROFS), "/nowhere/b")
-    assert reason_of(read_only) == (
+    assert str(refused_write(read_only)) == (
         "/nowhere/b: Read-only file system: nothing can be written into /; name another directory"
     )
-    assert "://" in reason_of(OSError(EACCES, os.strerror(EACCES)), "s3://bucket/a")
+    assert "://" in str(refused_write(OSError(EACCES, os.strerror(EACCES)), "s3://bucket/a"))

@@ -150,8 +150,7 @@ class ExportCommit:
             so_far = ExportedPartition(*name, task.source.path, begin, begin, begin, table=table)
         refusals = self._plan.refusals
         if result.refusal is not None and task.topic not in refusals.topics:
-            with refusals.refusing(task.topic):
-                raise UnwritableError(result.refusal)
+            refusals.add(task.topic, UnwritableError(result.refusal), result.refusal)
         if task.topic in refusals.topics:
             for each in result.files:
                 with suppress(BrokerlessError):  # the target cannot be written to

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,14 +9,14 @@ from dataclasses import dataclass, field
 from brokerless.errors import BrokerlessError, UnreadableError, UnwritableError
 from brokerless.findings import Finding, Kind
 from brokerless.log.directory import PartitionPath
-from brokerless.log.storage.write_errors import AGAIN, NEXT
+from brokerless.log.storage.write_errors import AGAIN, RIGHTS
 from brokerless.progress import Report
 from brokerless.table_formats.export_state import RefusedTopicError
 
 Refuse = Callable[[str, str], None]
 """What is called for a topic that cannot be exported, with the reason."""
 
-_REMEDIES = AGAIN | dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "let this user write there")
+_REMEDIES: dict[int | None, str] = {**AGAIN, **dict.fromkeys(RIGHTS, "let this user write there")}
 _GOES_ON = "; the next run goes on where the last commit ended"
 
 OF_TOPIC = (RefusedTopicError, UnreadableError, UnwritableError, OSError)
@@ -33,29 +31,39 @@ class Refusals:
     refuse: Refuse | None = None
     topics: set[str] = field(default_factory=set[str])
 
+    def add(self, topic: str, error: Exception, reason: str) -> None:
+        """Goes on without a topic, for a reason; raises the error where an export goes on without none."""
+        if self.refuse is None:
+            raise error
+        self.topics.add(topic)
+        self.refuse(topic, reason)
+
     @contextmanager
     def refusing(self, topic: str, kinds: tuple[type[Exception], ...] = (BrokerlessError, OSError)) -> Generator[None]:
         """Refuses the topic for what is raised within; ``kinds``: for these errors alone."""
         try:
             yield
         except kinds as error:
-            if self.refuse is None:
-                raise
-            self.topics.add(topic)
-            self.refuse(topic, reason_of(error))
+            self.add(topic, error, reason_of(error))
 
 
 def reason_of(error: BaseException) -> str:
     """Return what an error says, with what to do about a full disk or a missing right."""
     text = str(error) or type(error).__name__
-    if isinstance(error, RefusedTopicError) or text.endswith(_GOES_ON):
+    if isinstance(error, RefusedTopicError):
         return text
-    if text.endswith((NEXT, *AGAIN.values())):
+    if isinstance(error, UnwritableError) and error.has_remedy:
         return f"{text}{_GOES_ON}"
-    for number, remedy in _REMEDIES.items():
-        if os.strerror(number) in text:
-            return f"{text}; {remedy}{_GOES_ON}"
-    return text
+    remedy = _REMEDIES.get(_number(error))
+    return text if remedy is None else f"{text}; {remedy}{_GOES_ON}"
+
+
+def _number(error: BaseException) -> int | None:
+    """The system's ``errno`` of an error, or of what it was raised for."""
+    if isinstance(error, UnwritableError):
+        return error.number
+    cause = error.__cause__ if isinstance(error, UnreadableError) else error
+    return cause.errno if isinstance(cause, OSError) else None
 
 
 def as_findings(partitions: Iterable[PartitionPath], report: Report) -> Refuse:

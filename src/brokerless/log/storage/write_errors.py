@@ -12,6 +12,7 @@ from brokerless.errors import UnreadableError, UnwritableError
 from brokerless.log.storage import paths
 from brokerless.log.storage.files import user_name
 
+RIGHTS = (errno.EACCES, errno.EPERM, errno.EROFS)
 NEXT = "run this as a user who may, or name another directory"
 AGAIN = {
     errno.ENOSPC: "make room on this disk, and do this again",
@@ -27,24 +28,28 @@ def unwritable(path: object) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise UnwritableError(reason_of(error, path)) from error
+        raise refused_write(error, path) from error
 
 
-def reason_of(error: OSError, path: object = None) -> str:
-    """Return what the system refused, of which path (the error's own, else ``path``), and what to do. Where this user
-    may not write, the directory that it is about, and whose it is."""
+def refused_write(error: OSError, path: object = None) -> UnwritableError:
+    """Return the error that says what the system refused, of which path (its own, else ``path``), and what to do.
+    Where this user may not write, the directory that it is about, and whose it is."""
     own = path if error.filename is None else error.filename
     text = error.strerror or str(error)
     if error.errno in AGAIN:
         text = f"{text}: {AGAIN[error.errno]}"
-    if own is None:
-        return text
     named = os.fsdecode(own) if isinstance(own, bytes) else str(own)
-    if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS) or paths.is_remote(named):
-        return f"{named}: {text}"
+    is_right = own is not None and error.errno in RIGHTS and not paths.is_remote(named)
+    if is_right:
+        text = _of_rights(error, named, text)
+    text = text if own is None else f"{named}: {text}"
+    return UnwritableError(text, number=error.errno, has_remedy=is_right or error.errno in AGAIN)
+
+
+def _of_rights(error: OSError, named: str, text: str) -> str:
     refusing = next((each for each in (Path(named), *Path(named).parents) if os.path.lexists(each)), Path(named))
     if error.errno == errno.EROFS:
-        return f"{named}: {text}: nothing can be written into {refusing}; name another directory"
+        return f"{text}: nothing can be written into {refusing}; name another directory"
     what = f"into {refusing}" if refusing.is_dir() else f"to {refusing}"
     if refusing.is_file() and not _may_write(refusing.parent):
         refusing, what = refusing.parent, f"into {refusing.parent}"
@@ -52,7 +57,7 @@ def reason_of(error: OSError, path: object = None) -> str:
         owner = refusing.stat().st_uid
         if owner != os.geteuid():
             what = f"{what}, {'a directory' if refusing.is_dir() else 'a file'} of {user_name(owner)}"
-    return f"{named}: {text}: {user_name(os.geteuid())} may not write {what}; {NEXT}"
+    return f"{text}: {user_name(os.geteuid())} may not write {what}; {NEXT}"
 
 
 def _may_write(directory: Path) -> bool:
@@ -72,7 +77,7 @@ def refuse_directory(path: str | os.PathLike[str], advice: str) -> None:
     if not _may_write(Path(path).parent):
         is_read_only = bool(os.statvfs(Path(path).parent).f_flag & os.ST_RDONLY)
         number = errno.EROFS if is_read_only else errno.EACCES
-        raise UnwritableError(reason_of(OSError(number, os.strerror(number)), path))
+        raise refused_write(OSError(number, os.strerror(number)), path)
 
 
 @contextmanager
@@ -83,9 +88,9 @@ def storage_errors(path: str) -> Generator[None]:
     except (UnwritableError, UnreadableError):
         raise
     except OSError as error:
-        raise UnwritableError(
-            f"{path}: {_reason(error)}" if paths.is_remote(path) else reason_of(error, path)
-        ) from error
+        if paths.is_remote(path):
+            raise UnwritableError(f"{path}: {_reason(error)}", number=error.errno) from error
+        raise refused_write(error, path) from error
     except (ValueError, ImportError) as error:
         raise UnwritableError(f"{path}: {_reason(error)}") from error
     except Exception as error:

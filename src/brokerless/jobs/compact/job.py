@@ -29,21 +29,19 @@ from brokerless.jobs.rewrite.plan import (
     plan_target,
     target_partitions,
 )
-from brokerless.jobs.rewrite.run import Rewrite, rewrite
+from brokerless.jobs.rewrite.run import PartitionResult, Rewrite, TaskResult, places, result_of, rewrite
 from brokerless.jobs.run.types import NONE, Spark
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_epochs
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.commit.partition_copy import Copying, copy_partition
 from brokerless.log.commit.partition_writer import PartitionWriter
-from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
 from brokerless.progress import Done, Report, Say, ignore
 from brokerless.progress import ignore as ignore_finding
-from brokerless.text import short_html, short_repr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +59,12 @@ class CompactTask(PartitionTask):
         return self.source.size * (1 if self.is_copied else 2)
 
 
-@dataclass(frozen=True, slots=True)
-class CompactResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class CompactResult(PartitionResult[CompactTask]):
     """What became of one partition. Offsets are those of the log; what is before ``clean_offset`` is clean now.
     ``removed``: counts by the names of :data:`REMOVED`. ``open_transaction``: the producer ID and first offset of the
     open transaction that holds compaction back, None without one. ``damages`` kept it from being written."""
 
-    task: CompactTask
     totals: CompactTotals = field(default_factory=CompactTotals)
     removed: dict[str, int] = field(default_factory=dict[str, int])
     tombstones: Tombstones = field(default_factory=Tombstones)
@@ -79,26 +76,12 @@ class CompactResult:
     open_transaction: tuple[int, int] | None = None
     damages: tuple[Finding, ...] = ()
 
-    __repr__ = short_repr
-    _repr_html_ = short_html
-
-    @property
-    def topic(self) -> str:
-        return self.task.topic
-
-    @property
-    def partition(self) -> int:
-        return self.task.partition
-
     def as_dict(self) -> dict[str, Any]:
         """Return the object that ``compact --json`` writes."""
         task, totals, tombstones = self.task, self.totals, self.tombstones
         is_written = not self.damages and not task.settings.dry_run
         return {
-            "topic": task.topic,
-            "partition": task.partition,
-            "source": task.source.path,
-            "target": task.directory.join(task.name) if is_written else None,
+            **places(task, is_written=is_written),
             "isCopied": task.is_copied,
             "startOffset": self.start_offset,
             "endOffset": self.end_offset,
@@ -127,15 +110,6 @@ class CompactResult:
             else dict(zip(("producerId", "firstOffset"), self.open_transaction, strict=True)),
             "damages": len(self.damages),
         }
-
-
-@dataclass(frozen=True, slots=True)
-class CompactTaskResult:
-    """What a task hands to the driver: the result, all findings, and what was written, unless there is damage."""
-
-    result: CompactResult
-    findings: tuple[Finding, ...]
-    staged: StagedPartition | None
 
 
 def plan(
@@ -206,15 +180,12 @@ def compact(
     called with the bytes that were read. ``spark``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run`.
     """
 
-    def take(_: CompactTask, value: CompactTaskResult) -> tuple[CompactResult, StagedPartition | None]:
-        for finding in value.findings:
-            report(finding)
-        return value.result, value.staged
-
-    return rewrite(Rewrite("compact", run_task, take), plan, done, spark=spark, say=say, processes=processes)
+    return rewrite(
+        Rewrite("compact", run_task, result_of), plan, report, done, spark=spark, say=say, processes=processes
+    )
 
 
-def run_task(task: CompactTask, done: Done) -> CompactTaskResult:
+def run_task(task: CompactTask, done: Done) -> TaskResult[CompactResult]:
     """Reads a partition and writes it, under a name that readers pass over."""
     findings: list[Finding] = []
     source = task.source
@@ -231,11 +202,11 @@ def run_task(task: CompactTask, done: Done) -> CompactTaskResult:
         cleaned = cleaner.clean(output, producers, done)
         result = _result(task, cleaned)
         if output is None or cleaned.damages:
-            return CompactTaskResult(result, tuple(findings), None)
+            return TaskResult(result, tuple(findings), None)
         producers.expire(settings.now_ms)
         epochs = load_epochs(source.leader_epoch_checkpoint)
         output.set_limits(result.start_offset, result.end_offset, epochs, cleaned_until=result.clean_offset)
-        return CompactTaskResult(result, tuple(findings), output.finish())
+        return TaskResult(result, tuple(findings), output.finish())
 
 
 def _result(task: CompactTask, cleaned: CleanedPartition) -> CompactResult:
@@ -257,13 +228,15 @@ def _result(task: CompactTask, cleaned: CleanedPartition) -> CompactResult:
     )
 
 
-def _copy_task(task: CompactTask, cleaner: PartitionCleaner, findings: list[Finding], done: Done) -> CompactTaskResult:
+def _copy_task(
+    task: CompactTask, cleaner: PartitionCleaner, findings: list[Finding], done: Done
+) -> TaskResult[CompactResult]:
     """Reads a partition, and copies its files if they are intact."""
     source = task.source
     cleaned = cleaner.copy(done)
     result = _result(task, cleaned)
     if cleaned.damages or task.settings.dry_run:
-        return CompactTaskResult(result, tuple(findings), None)
+        return TaskResult(result, tuple(findings), None)
     copying = Copying(cleaned_until=task.checkpoint, owner=task.owner)
     staged = copy_partition(source, task.directory, task.topic_id, end_offset=result.end_offset, copying=copying)
-    return CompactTaskResult(result, tuple(findings), staged)
+    return TaskResult(result, tuple(findings), staged)

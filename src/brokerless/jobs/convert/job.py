@@ -34,7 +34,7 @@ from brokerless.jobs.rewrite.plan import (
     target_partitions,
 )
 from brokerless.jobs.rewrite.reading import RewriteReader, files_that_are_read
-from brokerless.jobs.rewrite.run import Rewrite, rewrite
+from brokerless.jobs.rewrite.run import PartitionResult, Rewrite, places, rewrite
 from brokerless.jobs.run.types import NONE, Spark
 from brokerless.kafka_names import Isolation
 from brokerless.log import names
@@ -53,7 +53,6 @@ from brokerless.log.write.follower_append import whole_batches
 from brokerless.progress import Done, Report, Say, ignore
 from brokerless.requests.writing import ConvertRequest
 from brokerless.tables.read_options import bound
-from brokerless.text import short_html, short_repr
 
 LEFT_OUT = LOST | {
     "aborted": "records of aborted transactions",
@@ -109,29 +108,17 @@ class ConvertTask(PartitionTask):
     is_copied: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ConvertResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class ConvertResult(PartitionResult[ConvertTask]):
     """What became of one partition. ``totals.lost`` is by the names of :data:`LEFT_OUT`. Offsets are those of the log:
     the first that a reader gets, and the one after the last. ``damages`` kept it from being written. ``base_offsets``:
     of the segments that were written."""
 
-    task: ConvertTask
     totals: ConversionTotals
     start_offset: int
     end_offset: int
     damages: tuple[Finding, ...]
     base_offsets: tuple[int, ...] = ()
-
-    __repr__ = short_repr
-    _repr_html_ = short_html
-
-    @property
-    def topic(self) -> str:
-        return self.task.topic
-
-    @property
-    def partition(self) -> int:
-        return self.task.partition
 
     @property
     def has_other_segments(self) -> bool:
@@ -143,10 +130,7 @@ class ConvertResult:
         task, totals = self.task, self.totals
         is_written = not self.damages and not task.conversion.dry_run
         return {
-            "topic": task.topic,
-            "partition": task.partition,
-            "source": task.source.path,
-            "target": task.directory.join(task.name) if is_written else None,
+            **places(task, is_written=is_written),
             "startOffset": self.start_offset,
             "endOffset": self.end_offset,
             "batchesIn": totals.batches_in,
@@ -241,8 +225,6 @@ def convert(
     """
 
     def take(task: ConvertTask, value: Rewritten) -> tuple[ConvertResult, StagedPartition | None]:
-        for finding in value.findings:
-            report(finding)
         base_offsets = () if value.staged is None else value.staged.base_offsets
         result = ConvertResult(
             task,
@@ -259,7 +241,7 @@ def convert(
     has_manifest = manifest is not None
     key = None if manifest is None else full_path(manifest.path)
     job = Rewrite("convert", run_task, take, has_manifest=has_manifest, commits_each=has_manifest, job_of=lambda _: key)
-    return rewrite(job, plan, done, spark=spark, say=say, processes=processes)
+    return rewrite(job, plan, report, done, spark=spark, say=say, processes=processes)
 
 
 def run_task(task: ConvertTask, done: Done) -> Rewritten:

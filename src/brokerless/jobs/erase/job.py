@@ -36,7 +36,7 @@ from brokerless.jobs.rewrite.plan import (
     target_partitions,
 )
 from brokerless.jobs.rewrite.reading import RewriteReader
-from brokerless.jobs.rewrite.run import Rewrite, rewrite
+from brokerless.jobs.rewrite.run import PartitionResult, Rewrite, places, rewrite
 from brokerless.jobs.run.types import NONE, Spark
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_epochs
@@ -53,7 +53,6 @@ from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import full_path
 from brokerless.log.write.follower_append import whole_batches
 from brokerless.progress import Done, Report, Say, ignore
-from brokerless.text import short_html, short_repr
 from brokerless.typed.blanking.schemas import RecordedSchemas
 
 
@@ -94,13 +93,12 @@ class EraseTaskResult:
     schemas: RecordedSchemas = field(default_factory=RecordedSchemas)
 
 
-@dataclass(frozen=True, slots=True)
-class ErasedPartition:
+@dataclass(frozen=True, slots=True, repr=False)
+class ErasedPartition(PartitionResult[EraseTask]):
     """What became of one partition. Offsets are those of the log: the first that a reader gets, and the one after the
     last. ``untouched``: the SHA-256 of all batches that stayed, with a manifest. ``damages`` kept it from being
     written. ``schemas``: those by which fields were blanked."""
 
-    task: EraseTask
     totals: ErasureTotals
     start_offset: int
     end_offset: int
@@ -110,26 +108,12 @@ class ErasedPartition:
     after: tuple[ManifestFile, ...] = ()
     schemas: RecordedSchemas = field(default_factory=RecordedSchemas)
 
-    __repr__ = short_repr
-    _repr_html_ = short_html
-
-    @property
-    def topic(self) -> str:
-        return self.task.topic
-
-    @property
-    def partition(self) -> int:
-        return self.task.partition
-
     def as_dict(self) -> dict[str, Any]:
         """Return the object that ``erase --json`` writes."""
         task, totals = self.task, self.totals
         is_written = not self.damages and not task.erasure.dry_run
         return {
-            "topic": task.topic,
-            "partition": task.partition,
-            "source": task.source.path,
-            "target": task.directory.join(task.name) if is_written else None,
+            **places(task, is_written=is_written),
             "startOffset": self.start_offset,
             "endOffset": self.end_offset,
             "selected": totals.selected,
@@ -210,8 +194,6 @@ def erase(
     ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them."""
 
     def take(task: EraseTask, value: EraseTaskResult) -> tuple[ErasedPartition, StagedPartition | None]:
-        for finding in value.findings:
-            report(finding)
         result = ErasedPartition(
             task,
             value.totals,
@@ -229,7 +211,7 @@ def erase(
         "erase", run_task, take, has_manifest=True, before_commit=write_manifest,
         job_of=lambda directory: f"erase {full_path(str(directory))}",
     )  # fmt: skip
-    return list(rewrite(job, plan, done, spark=spark, say=say, processes=processes))
+    return list(rewrite(job, plan, report, done, spark=spark, say=say, processes=processes))
 
 
 def run_task(task: EraseTask, done: Done) -> EraseTaskResult:

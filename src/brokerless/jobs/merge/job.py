@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from brokerless.clusters.directory_state import DirectoryState, load_directory_state
 from brokerless.errors import UsageError
-from brokerless.findings import Finding, Kind
+from brokerless.findings import Kind
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.merge.agreement import Agreement, MergedReplica
 from brokerless.jobs.merge.merged_log import read_merged_log
@@ -36,7 +36,7 @@ from brokerless.jobs.recovered.reading import PartitionFiles, describe_files, li
 from brokerless.jobs.recovered.writing import PartitionContents, write_unfinished
 from brokerless.jobs.rewrite.oversized import report_oversized
 from brokerless.jobs.rewrite.plan import OfTarget, Plan, RewriteTask, Source, TargetPartition, plan_target
-from brokerless.jobs.rewrite.run import Rewrite, rewrite
+from brokerless.jobs.rewrite.run import PartitionResult, Rewrite, TaskResult, result_of, rewrite
 from brokerless.jobs.run.types import NONE, Spark
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, truncate_from_end
@@ -50,7 +50,6 @@ from brokerless.log.storage.paths import refuse_repeated
 from brokerless.progress import Done, Report, Say, ignore
 from brokerless.requests.recovery import MergeRequest
 from brokerless.tables.read_options import bound
-from brokerless.text import short_html, short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +96,8 @@ class MergeTask(RewriteTask):
         return all(replica.is_unreadable for replica in self.replicas)
 
 
-@dataclass(frozen=True, slots=True)
-class MergeResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class MergeResult(PartitionResult[MergeTask]):
     """What was merged of one partition. The log has ``start_offset <= offset < end_offset``. All tuples but
     ``contributions``, ``divergences`` and ``losses`` are by replica; ``replicas`` without their batches and losses.
     ``agreements``: how far each has the history that counts, which is that of ``leading``; ``damaged``: its bytes
@@ -107,7 +106,6 @@ class MergeResult:
     history that counts goes on to ``reach``, and what is between the two is in the log unless ``committed_only``
     was requested."""
 
-    task: MergeTask
     start_offset: int
     end_offset: int
     batches: int
@@ -123,17 +121,6 @@ class MergeResult:
     losses: tuple[Loss, ...]
     committed: int | None
     reach: int
-
-    __repr__ = short_repr
-    _repr_html_ = short_html
-
-    @property
-    def topic(self) -> str:
-        return self.task.topic
-
-    @property
-    def partition(self) -> int:
-        return self.task.partition
 
     @property
     def is_whole(self) -> bool:
@@ -179,15 +166,6 @@ def plan(sources: Sequence[Source], to: str | os.PathLike[str] | Location, merge
     return Plan(tuple(tasks), (target,), merge.dry_run)
 
 
-@dataclass(frozen=True, slots=True)
-class MergeTaskResult:
-    """What a task hands to the driver: what is to be reported, and what was written, if anything was."""
-
-    result: MergeResult
-    findings: tuple[Finding, ...]
-    staged: StagedPartition | None
-
-
 def merge(
     plan: Plan[MergeTask],
     report: Report,
@@ -203,19 +181,14 @@ def merge(
     those that were written). ``spark``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them.
     """
 
-    def take(_: MergeTask, value: MergeTaskResult) -> tuple[MergeResult, StagedPartition | None]:
-        for finding in value.findings:
-            report(finding)
-        return value.result, value.staged
-
-    job = Rewrite("merge", run_task, take, is_lossy=True, of_one_node=False)
-    return rewrite(job, plan, done, spark=spark, say=say, processes=processes)
+    job = Rewrite("merge", run_task, result_of, is_lossy=True, of_one_node=False)
+    return rewrite(job, plan, report, done, spark=spark, say=say, processes=processes)
 
 
-def run_task(task: MergeTask, done: Done) -> MergeTaskResult:
+def run_task(task: MergeTask, done: Done) -> TaskResult[MergeResult]:
     """Merges one partition, under a name that readers pass over."""
 
-    def merge_current(replicas: tuple[PartitionFiles, ...], opened: OpenFiles) -> MergeTaskResult:
+    def merge_current(replicas: tuple[PartitionFiles, ...], opened: OpenFiles) -> TaskResult[MergeResult]:
         return _merge(replace(task, replicas=replicas), opened, done)
 
     return with_open_files(
@@ -226,7 +199,7 @@ def run_task(task: MergeTask, done: Done) -> MergeTaskResult:
     )
 
 
-def _merge(task: MergeTask, opened: OpenFiles, done: Done) -> MergeTaskResult:
+def _merge(task: MergeTask, opened: OpenFiles, done: Done) -> TaskResult[MergeResult]:
     report = FindingCollector()
     how = task.merge
     merged = read_merged_log(task.replicas, opened, how.max_batch_bytes, report=report, done=done)
@@ -274,7 +247,7 @@ def _merge(task: MergeTask, opened: OpenFiles, done: Done) -> MergeTaskResult:
         committed=committed,
         reach=reach,
     )
-    return MergeTaskResult(result, report.findings(task.name), staged)
+    return TaskResult(result, report.findings(task.name), staged)
 
 
 _ADVICE = "leave one out, or choose others with -t and -p"

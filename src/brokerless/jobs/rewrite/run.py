@@ -10,24 +10,80 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from typing import Generic
+from typing import Any, Generic, Protocol, TypeVar
 
-from brokerless.jobs.rewrite.plan import Plan, RewriteTaskT, Target
+from brokerless.findings import Finding
+from brokerless.jobs.rewrite.plan import PartitionTask, Plan, RewriteTaskT, Target
 from brokerless.jobs.run.job import in_order, longest_first, run
-from brokerless.jobs.run.types import NONE, ResultT, Spark, ValueT
+from brokerless.jobs.run.types import NONE, ResultT, Spark
 from brokerless.log.commit.commit import commit
 from brokerless.log.commit.job_commit import outputs_of_job
 from brokerless.log.commit.node_files import complete, complete_directories
 from brokerless.log.commit.run_record import commit_run, end_run
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.storage.destination import Destination
-from brokerless.progress import Done, Say, ignore
+from brokerless.progress import Done, Report, Say, ignore
+from brokerless.text import short_html, short_repr
+
+
+class Reported(Protocol):
+    """What a task hands to the driver, whatever else is in it."""
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """What is to be reported before anything is committed."""
+        ...
+
+
+ReportedT = TypeVar("ReportedT", bound=Reported)
 
 
 @dataclass(frozen=True, slots=True)
-class Rewrite(Generic[RewriteTaskT, ValueT, ResultT]):
-    """What a command does with each task of its plan. ``work`` reads a partition and writes it beside. ``take`` reports
-    what was found, and returns the result and what is to be committed, if anything.
+class TaskResult(Generic[ResultT]):
+    """What a task hands to the driver: its result, what is to be reported, and what was written, if anything was."""
+
+    result: ResultT
+    findings: tuple[Finding, ...]
+    staged: StagedPartition | None
+
+
+def result_of(_: object, value: TaskResult[ResultT]) -> tuple[ResultT, StagedPartition | None]:
+    """Return the result of a task that made it, and what is to be committed."""
+    return value.result, value.staged
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PartitionResult(Generic[RewriteTaskT]):
+    """What became of the partition of a task."""
+
+    task: RewriteTaskT
+
+    __repr__ = short_repr
+    _repr_html_ = short_html
+
+    @property
+    def topic(self) -> str:
+        return self.task.topic
+
+    @property
+    def partition(self) -> int:
+        return self.task.partition
+
+
+def places(task: PartitionTask, *, is_written: bool) -> dict[str, Any]:
+    """Return the first fields of a result's object in JSON: the partition, and where it was read and written."""
+    return {
+        "topic": task.topic,
+        "partition": task.partition,
+        "source": task.source.path,
+        "target": task.directory.join(task.name) if is_written else None,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite(Generic[RewriteTaskT, ReportedT, ResultT]):
+    """What a command does with each task of its plan. ``work`` reads a partition and writes it beside. ``take`` returns
+    the result and what is to be committed, if anything.
 
     ``has_manifest``: a later run goes on by it, so that the commit is not recorded. ``commits_each``: as soon as it is
     written. ``before_commit`` is called with all results. ``job_of``: by which a later run is known for the same, and
@@ -37,8 +93,8 @@ class Rewrite(Generic[RewriteTaskT, ValueT, ResultT]):
     """
 
     command: str
-    work: Callable[[RewriteTaskT, Done], ValueT]
-    take: Callable[[RewriteTaskT, ValueT], tuple[ResultT, StagedPartition | None]]
+    work: Callable[[RewriteTaskT, Done], ReportedT]
+    take: Callable[[RewriteTaskT, ReportedT], tuple[ResultT, StagedPartition | None]]
     has_manifest: bool = False
     commits_each: bool = False
     before_commit: Callable[[Sequence[ResultT]], object] = ignore
@@ -49,8 +105,9 @@ class Rewrite(Generic[RewriteTaskT, ValueT, ResultT]):
 
 
 def rewrite(
-    job: Rewrite[RewriteTaskT, ValueT, ResultT],
+    job: Rewrite[RewriteTaskT, ReportedT, ResultT],
     plan: Plan[RewriteTaskT],
+    report: Report,
     done: Done = ignore,
     *,
     spark: Spark = NONE,
@@ -59,14 +116,17 @@ def rewrite(
 ) -> Generator[ResultT]:
     """Runs the tasks of a plan, and commits what they write; results come in the order of the tasks.
 
-    ``done`` is called with the bytes that were read. ``spark``, ``say``, ``processes``: as
+    ``report`` is called with every finding, before what it is in is committed; what it raises ends the job. ``done`` is
+    called with the bytes that were read. ``spark``, ``say``, ``processes``: as
     :func:`brokerless.jobs.run.job.run` takes them.
     """
     staged: dict[str, list[StagedPartition]] = {str(each.directory): [] for each in plan.targets}
     written: set[str] = set()
 
-    def take(index: int, value: ValueT) -> ResultT:
+    def take(index: int, value: ReportedT) -> ResultT:
         task = plan.tasks[index]
+        for finding in value.findings:
+            report(finding)
         result, partition = job.take(task, value)
         if partition is not None and job.commits_each:
             commit(task.directory, [partition])

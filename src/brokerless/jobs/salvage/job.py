@@ -41,7 +41,7 @@ from brokerless.jobs.rewrite.plan import (
     by_target,
     plan_target,
 )
-from brokerless.jobs.rewrite.run import Rewrite, rewrite
+from brokerless.jobs.rewrite.run import PartitionResult, Rewrite, rewrite
 from brokerless.jobs.run.types import NONE, Spark
 from brokerless.jobs.salvage.tables import SalvagedTables, Table, check_tables, tables_of_job, wants_tables, write_table
 from brokerless.log.checkpoint.topic_ids import new_topic_id
@@ -54,7 +54,6 @@ from brokerless.progress import Done, Report, Say, ignore
 from brokerless.requests.writing import SalvageRequest
 from brokerless.table_formats.parquet_files import ParquetFile
 from brokerless.tables.read_options import bound
-from brokerless.text import short_html, short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +103,12 @@ class SalvageTask(RewriteTask):
         return self.source.size
 
 
-@dataclass(frozen=True, slots=True)
-class SalvageResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class SalvageResult(PartitionResult[SalvageTask]):
     """What was saved of one partition, and what was not. The log has ``start_offset <= offset < end_offset``.
     ``repeated`` and ``overlapping``: intact batches that were left out as others have their offsets, the same batches
     or different ones; ``misplaced``: those whose offset cannot be right. ``damaged``: bytes in no intact batch."""
 
-    task: SalvageTask
     start_offset: int
     end_offset: int
     batches: int
@@ -127,17 +125,6 @@ class SalvageResult:
     """The Parquet files, if these were requested, within the target directory."""
     base_offsets: tuple[int, ...] = ()
     """Of the segments that were written."""
-
-    __repr__ = short_repr
-    _repr_html_ = short_html
-
-    @property
-    def topic(self) -> str:
-        return self.task.topic
-
-    @property
-    def partition(self) -> int:
-        return self.task.partition
 
     @property
     def has_other_segments(self) -> bool:
@@ -231,8 +218,6 @@ def salvage(
     tables: dict[str, SalvagedTables] = {}
 
     def take(task: SalvageTask, value: SalvageTaskResult) -> tuple[SalvageResult, StagedPartition | None]:
-        for finding in value.findings:
-            report(finding)
         if isinstance(value.staged, StagedPartition):
             return replace(value.result, base_offsets=value.staged.base_offsets), value.staged
         if value.staged is None:
@@ -247,7 +232,7 @@ def salvage(
                 of_target = [task for task in plan.tasks if str(task.directory) == name]
                 tables[name] = stack.enter_context(_tables(of_target))
         job = Rewrite("salvage", run_task, take, makes_logs=not is_parquet, is_lossy=True)
-        yield from rewrite(job, plan, done, spark=spark, say=say, processes=processes)
+        yield from rewrite(job, plan, report, done, spark=spark, say=say, processes=processes)
 
 
 def run_task(task: SalvageTask, done: Done) -> SalvageTaskResult:

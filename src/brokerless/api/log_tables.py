@@ -3,6 +3,7 @@ are."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -381,7 +382,7 @@ class LogTables:
             request.control,
             request.max_batch_bytes,
             on_damage=request.on_damage,
-            schemas=request.schemas,
+            schemas=None if request.schemas is None else os.fspath(request.schemas),
             prune=request.prune,
         )
         return jobs.sql(self.directory, self.paths, request.query, options, request.memory_limit)

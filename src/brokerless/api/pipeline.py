@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from brokerless.findings import Finding
 from brokerless.progress import Report
-from brokerless.requests.writing import PipelineRequest
+from brokerless.requests.options import check_options
+from brokerless.requests.writing import ExportRequest, PipelineRequest
 
 if TYPE_CHECKING:
     from brokerless.jobs.pipeline.job import PipelineRun
@@ -122,7 +123,7 @@ def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
     from brokerless.table_formats.catalog import Catalog
     from brokerless.typed.topic_type import decoding_of
 
-    found = {_NAMES.get(name, name): each for name, each in options.items()}
+    found = {_NAMES.get(name, name): each for name, each in check_options(ExportRequest, options).items()}
     if "decoding" in found:
         found["decoding"] = decoding_of(found["decoding"])
     if not isinstance(found.get("catalog", Catalog()), Catalog):

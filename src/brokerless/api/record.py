@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from brokerless.errors import UsageError
 from brokerless.schemas import TIMESTAMP_TYPES
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -111,4 +112,6 @@ def record_views(batch: pa.RecordBatch) -> Iterator[Record]:
     >>> [each.key for each in brokerless.record_views(batch)]
     [b'o-101230', b'o-101230']
     """
+    if not isinstance(batch, pa.RecordBatch):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UsageError(f"batch: {batch!r} is not a pyarrow.RecordBatch")
     return (Record(batch, row) for row in range(batch.num_rows))

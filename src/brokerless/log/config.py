@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from brokerless.bounds import MAX_INT32, MAX_INT64
+from brokerless.bounds import MAX_INT32, MAX_INT64, check_number
 from brokerless.errors import UsageError
 
 _SMALLEST_INDEX = 24
@@ -41,9 +41,8 @@ class LogConfig:
             ("retention_ms", self.retention_ms, -1, None),
             ("retention_bytes", self.retention_bytes, -1, None),
         ):
-            if value < least or (most is not None and value > most):
-                allowed = f"{least} or more" if most is None else f"{least} to {most}"
-                raise UsageError(f"{name}: {value} is not in what Kafka allows ({allowed})")
+            allowed = f"{least} or more" if most is None else f"{least} to {most}"
+            check_number(name, value, least, most, allowed=f"is not in what Kafka allows ({allowed})")
         if self.cleanup_policy not in ("delete", "compact", "compact,delete", ""):
             allowed = "'delete', 'compact', 'compact,delete', ''"
             raise UsageError(f"cleanup_policy: {self.cleanup_policy!r} is none of {allowed}")

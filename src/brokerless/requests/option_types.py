@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, Union
@@ -120,8 +120,9 @@ def _is_time(value: Any) -> bool:
     return isinstance(value, (datetime, str)) or _is_whole_number(value)
 
 
-def _is_iterable(value: Any) -> bool:
-    return isinstance(value, Iterable) or hasattr(value, "__arrow_c_stream__")
+def _is_batches(value: Any) -> bool:
+    is_other = isinstance(value, (str, bytes, Mapping))
+    return (isinstance(value, Iterable) and not is_other) or hasattr(value, "__arrow_c_stream__")
 
 
 def _instance_of(name: str) -> OptionType:
@@ -133,8 +134,9 @@ def _is_collection(value: Any) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, (str, bytes))
 
 
-def _is_whole_numbers(value: Any) -> bool:
-    return isinstance(value, Collection) and not isinstance(value, (str, bytes)) and all(map(_is_whole_number, value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+def _all(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Return what takes a list of values that ``accepts`` takes."""
+    return lambda value: _is_collection(value) and all(map(accepts, value))
 
 
 def _is_instance(value: Any, module: str, name: str) -> bool:
@@ -154,13 +156,19 @@ def is_log(value: Any) -> TypeGuard[OpenedLog]:
 
 ANY = OptionType(lambda _: True, "", "object")
 """Checked where it is used."""
-ANY_SIZE = replace(ANY, shown="int or str", typed="amount", metavar="SIZE")
+ANY_SIZE = OptionType(
+    lambda value: _is_text(value) or _is_number(value),
+    "a number of bytes above 0; use one such as 1000000, '500MB' or '1GiB'",
+    "int or str",
+    typed="amount",
+    metavar="SIZE",
+)
 """Bytes, or a text such as ``"20GB"``."""
-KEYS = replace(ANY, shown="iterable of bytes or str")
+KEYS = OptionType(lambda value: isinstance(value, Iterable), "a list of keys", "iterable of bytes or str")
 HEADER = replace(ANY, shown="(str, bytes or str)")
 FIELDS = replace(ANY, shown="sequence of str", metavar="FIELDS")
 ANY_BATCHES = OptionType(
-    _is_iterable, "a record batch, a table, or what yields batches", "iterable of pyarrow.RecordBatch"
+    _is_batches, "a record batch, a table, or what yields batches", "iterable of pyarrow.RecordBatch"
 )
 ROUTING, BATCH_SETTINGS, LOG_CONFIG, FILTER, SELECTION = map(
     _instance_of, ("Routing", "BatchSettings", "LogConfig", "RecordFilter", "Selection")
@@ -206,7 +214,7 @@ TIME = OptionType(
     metavar="TIME",
 )
 PATHS = OptionType(
-    lambda value: _is_path(value) or _is_collection(value),
+    lambda value: _is_path(value) or _all(_is_path_or_location)(value),
     "a path, or a list of paths",
     "path, or several",
     is_list=True,
@@ -217,14 +225,16 @@ PATHS_OR_LOGS = OptionType(
     "path, Log, or a list of these",
     is_list=True,
 )
-PATH_LIST = OptionType(_is_collection, "a list of paths", "collection of paths", metavar="DIRECTORY", is_list=True)
+PATH_LIST = OptionType(_all(_is_path), "a list of paths", "collection of paths", metavar="DIRECTORY", is_list=True)
 NAMES = OptionType(
-    lambda value: _is_text(value) or _is_collection(value), "a list of texts", "str or collection of str", is_list=True
+    lambda value: _is_text(value) or _all(_is_text)(value), "a list of texts", "str or collection of str", is_list=True
 )
-NAME_LIST = OptionType(_is_collection, "a list of texts", "collection of str", metavar="NAME", is_list=True)
+NAME_LIST = OptionType(_all(_is_text), "a list of texts", "collection of str", metavar="NAME", is_list=True)
 CAUSES = replace(NAME_LIST, typed="causes", metavar="CAUSES")
 PARTS = replace(NAME_LIST, typed="parts", metavar="PARTS")
-NUMBERS = OptionType(_is_whole_numbers, "a list of whole numbers", "collection of int", typed="integer", metavar="N")
+NUMBERS = OptionType(
+    _all(_is_whole_number), "a list of whole numbers", "collection of int", typed="integer", metavar="N"
+)
 SIZES = replace(NUMBERS, typed="size", metavar="SIZE")
 RECORD_COUNTS = replace(NUMBERS, typed="record_count")
 MESSAGE_FORMAT = replace(ANY, shown="{0, 1, 2}", choices=("v0", "v1", "v2"), values=(0, 1, 2))

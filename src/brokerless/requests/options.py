@@ -81,15 +81,24 @@ def _check(own: Any) -> None:
             object.__setattr__(own, each.name, _checked(each, value))
 
 
+def check_options(request: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values that are passed on by name, as ``request`` would have them; what it does not have stays as it is.
+    Raises :class:`UsageError` for a value of another type."""
+    known = {each.name: each for each in fields(request)}
+    return {name: _checked(known[name], value) if name in known else value for name, value in values.items()}
+
+
 def _checked(own: Field[Any], value: Any) -> Any:
     """Return a value; what can be walked once only, as a list."""
     type_ = own.metadata["option"].type
     if value is None and (own.default is None or type_.is_optional):
         return None
+    if type_.is_list and isinstance(value, Iterator):
+        value = list(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     if type_.accepts(value):
         if type_.least is not None and value < type_.least:
             raise UsageError(f"{own.name}: {value} is {type_.below}")
-        return list(value) if type_.is_list and isinstance(value, Iterator) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return value
     if type_.is_list and isinstance(value, str):
         raise UsageError(f"{own.name}: {value!r} is not {type_.expected}; give [{value!r}]")
     shown = f"a value of type {type(value).__name__}" if type_.is_secret else repr(value)

@@ -23,6 +23,7 @@ from brokerless.requests.option_types import (
     NAMES,
     NUMBER,
     ONE_PATH,
+    PATH,
     PATHS,
     SIZE,
     TEXT,
@@ -186,8 +187,8 @@ class SqlRequest:
     memory_limit: int | None = given(
         SIZE, "memory that DuckDB may take before it spills to disk (default: 2GiB)", default=None
     )
-    schemas: str | None = given(
-        TEXT,
+    schemas: str | os.PathLike[str] | None = given(
+        PATH,
         "where the schemas for the views of topics are; by default in the topic _schemas of the same log",
         flag=None,
         default=None,

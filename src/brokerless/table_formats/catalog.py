@@ -41,7 +41,7 @@ class Catalog:
     namespace: str = NAMESPACE
 
     def __post_init__(self) -> None:
-        if not _NAMESPACE.fullmatch(self.namespace):
+        if not isinstance(self.namespace, str) or not _NAMESPACE.fullmatch(self.namespace):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"namespace: {self.namespace!r} has other characters than letters, digits, _ and dots")
 
     @property

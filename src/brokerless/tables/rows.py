@@ -80,7 +80,9 @@ def check_columns(schema: pa.Schema) -> None:
 
 def bounded(batch: pa.RecordBatch, most: int = 32 << 20) -> Iterator[pa.RecordBatch]:
     """Yield slices of a batch of about ``most`` bytes at most, or of one row. Values that rows share in a dictionary
-    count for each row."""
+    count for each row. Raises :class:`UsageError` for what is no batch."""
+    if not isinstance(batch, pa.RecordBatch):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UsageError(f"batches: {batch!r:.100} is not a pyarrow.RecordBatch")
     if batch.num_rows <= 1 or sum(map(_size, batch.columns)) <= most:
         yield batch
     else:

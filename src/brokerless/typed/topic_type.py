@@ -64,7 +64,7 @@ class Decoding:
 
     def __post_init__(self) -> None:
         for name, given in (("key format", self.key_format), ("value format", self.value_format)):
-            inner = given
+            inner = given if isinstance(given, str) else ""  # pyright: ignore[reportUnnecessaryIsInstance]
             for prefix in WINDOWS:
                 inner = inner.removeprefix(prefix)
             if inner not in FORMATS:

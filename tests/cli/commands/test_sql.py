@@ -170,6 +170,8 @@ def test_of_many_rows_the_first_are_shown(run: Run) -> None:
     assert len(lines) == 102
     assert lines[-1].startswith("... and more rows")
     assert len(run("sql", 'SELECT "offset" FROM orders', DEMO, "--limit", "3").out.decode().splitlines()) == 5
+    refused = run("sql", 'SELECT "offset" FROM orders', DEMO, "--limit", "3", "--json")
+    assert (refused.exit_code, "write LIMIT in the query" in refused.err) == (2, True)
 
 
 def test_show_tables_lists_each_name_once(run: Run, tmp_path: Path) -> None:

@@ -74,6 +74,7 @@ _TEMPLATE_HELP = (
 _LARGE = 32 << 20
 """Bytes of records that are not made text beside others: the text takes as much again."""
 _TABLES = ("parquet", "arrow")
+_JSON = ("json", "jsonl", "ndjson")
 """Endings of files that a reader would not take for text."""
 _CSV_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 _COLUMNS = ["topic", "partition", "offset", "timestamp", "key", "value", "headers", "isControl"]
@@ -139,13 +140,16 @@ def _set_form(options: Namespace) -> None:
     if options.output is not None and not options.output.strip("0123456789:-"):
         text = f"this looks like an offset: --offset {options.output}; a file of this name is ./{options.output}"
         raise UsageError(f"-o {options.output}: {text}")
+    ending = "" if options.output is None else options.output.lower().rpartition(".")[2]
+    if (options.json and ending == "csv") or (options.csv and ending in _JSON):
+        form = "--json" if options.json else "--csv"
+        raise UsageError(f"-o {options.output}: the name says another format than {form}; leave one of them out")
     if options.output is None or options.json or options.csv or options.template is not None:
         return
-    ending = options.output.lower().rpartition(".")[2]
     if ending in _TABLES:
         text = "cat writes text, CSV (.csv) and JSON Lines (.jsonl); brokerless sql QUERY PATH -o FILE writes this, too"
         raise UsageError(f"-o {options.output}: {text}")
-    options.csv, options.json = ending == "csv", ending in ("json", "jsonl", "ndjson")
+    options.csv, options.json = ending == "csv", ending in _JSON
 
 
 def _print(run: _CatRun, partitions: Sequence[PartitionPath], output: Output) -> None:

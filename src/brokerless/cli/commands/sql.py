@@ -83,7 +83,6 @@ def add_options(parser: ArgumentParser) -> None:
         "-n",
         "--limit",
         type=count,
-        default=ROWS,
         metavar="N",
         help=f"at most so many rows of a table (default: {ROWS})",
     )
@@ -143,6 +142,10 @@ def run(options: Namespace) -> int:
 def _check(options: Namespace) -> None:
     if sum((options.json, options.csv, options.output is not None)) > 1:
         raise UsageError("--json, --csv and -o FILE exclude each other; use one of them")
+    if options.limit is not None and (options.json or options.csv or options.output is not None):
+        raise UsageError(
+            "--limit is that of a table; --json, --csv and -o FILE have all rows: write LIMIT in the query"
+        )
     if options.output_format is not None and options.output is None:
         raise UsageError("--output-format is that of a file; add -o FILE, or use --json or --csv")
     if options.file is not None and options.query is not None:
@@ -227,7 +230,8 @@ def _show_table(result: pa.RecordBatchReader, options: Namespace, output: Output
     from brokerless.interchange.result_text import rows_of
     from brokerless.views.sql import row_lines, table_lines
 
-    most, view = options.limit, row_lines if getattr(options, "lines", False) else table_lines
+    most = ROWS if options.limit is None else options.limit
+    view = row_lines if getattr(options, "lines", False) else table_lines
 
     if result.schema.names == ["explain_key", "explain_value"]:  # a drawing of many lines
         for row in (row for batch in result for row in arrow.rows(batch)):

@@ -209,7 +209,8 @@ def _removed(
 
 def _check(export: Export) -> None:
     if export.codec not in COMPRESSION_TYPES:
-        raise UsageError(f"codec: there is no {export.codec!r} in Parquet; there are {', '.join(COMPRESSION_TYPES)}")
+        known = ", ".join(COMPRESSION_TYPES)
+        raise UsageError(f"compression: there is no {export.codec!r} in Parquet; there are {known}")
     if export.isolation not in ISOLATION_LEVELS:
         text = f"isolation: {export.isolation!r} is neither 'read_uncommitted' nor 'read_committed'"
         raise UsageError(text)

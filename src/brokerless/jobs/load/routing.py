@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from brokerless import arrow
-from brokerless.bounds import LAST_OFFSET, MAX_INT32, MAX_INT64
+from brokerless.bounds import LAST_OFFSET, MAX_INT32, MAX_INT64, check_number
 from brokerless.errors import UsageError
 from brokerless.log.checkpoint.topic_ids import is_topic_id
 from brokerless.log.names import CLUSTER_METADATA
@@ -66,8 +66,8 @@ class Routing:
             ("start_offset", self.start_offset, 0, LAST_OFFSET),
             ("timestamp", self.timestamp, -1, MAX_INT64),
         ):
-            if value is not None and not least <= value <= most:
-                raise UsageError(f"{name}: {value} is not from {least} to {most}")
+            if value is not None:
+                check_number(name, value, least, most, allowed=f"is not from {least} to {most}")
         if self.partition is not None and self.partitions is not None and self.partition >= self.partitions:
             raise UsageError(f"there is no partition {self.partition} among {self.partitions}")
         if self.topic_id is not None and self.topic is None:

@@ -72,6 +72,9 @@ def settings_of(request: SizeRequest) -> SizeSettings:
     """Return the settings that were requested. Raises :class:`UsageError` for what excludes each other."""
     if request.full and request.sample is not None:
         raise UsageError("--full and --sample exclude each other; use one of them")
+    if request.levels and request.codecs and not LEVELS.keys() & set(request.codecs):
+        leveled = f"{', '.join([*LEVELS][:-1])} and {[*LEVELS][-1]}"
+        raise UsageError(f"--level: only {leveled} have levels; leave it out, or compare one of these with --codec")
     choices = choices_of(
         tuple(request.message_formats),
         tuple(request.codecs),

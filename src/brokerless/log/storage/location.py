@@ -70,6 +70,10 @@ class Location:
     options: StorageOptions | None
 
     def __init__(self, path: str, options: StorageOptions | None = None) -> None:
+        if options is not None and not isinstance(options, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(
+                f"storage_options: a value of type {type(options).__name__} is not a dict of fsspec's options"
+            )
         path, own = paths.without_credentials(path)
         object.__setattr__(self, "path", path)
         object.__setattr__(self, "options", {**own, **(options or {})} or None)

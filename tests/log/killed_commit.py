@@ -96,6 +96,24 @@ def die_before(number: int) -> None:
         setattr(os, name, counted(getattr(os, name)))
 
 
+def was_killed(kill_at: int | None, work: Callable[[], object]) -> bool:
+    """Do work in a process that is killed before its ``kill_at``-th change of the disk, None for never. Return whether
+    it was, and not over before that."""
+    child = os.fork()
+    if not child:
+        code = 99
+        try:
+            if kill_at is not None:
+                die_before(kill_at)
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    status = os.waitpid(child, 0)[1]
+    assert os.WIFSIGNALED(status) or os.waitstatus_to_exitcode(status) == 0, kill_at
+    return os.WIFSIGNALED(status)
+
+
 def killed(work: Callable[[], None], number: int) -> bool:
     """Whether work in another process was killed, and not over before that."""
     child = os.fork()

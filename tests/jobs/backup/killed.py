@@ -8,32 +8,14 @@ because it forks.
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from pathlib import Path
 
 from tests.jobs.backup import disks
-from tests.log.killed_commit import die_before
+from tests.log.killed_commit import was_killed
 
 import brokerless
-
-
-def run(disk: Path, place: Path, kill_at: int | None) -> bool:
-    """Whether a backup was killed, and not over before that."""
-    child = os.fork()
-    if not child:
-        code = 99
-        try:
-            if kill_at is not None:
-                die_before(kill_at)
-            brokerless.backup(disk, place, name="second", segment_size=100_000)
-            code = 0
-        finally:
-            os._exit(code)
-    status = os.waitpid(child, 0)[1]
-    assert os.WIFSIGNALED(status) or os.waitstatus_to_exitcode(status) == 0, kill_at
-    return os.WIFSIGNALED(status)
 
 
 def wrong_after(place: Path, first: disks.Rows, second: disks.Rows) -> str | None:
@@ -59,12 +41,12 @@ def main(root: Path, every: int = 1) -> None:
     for at in range(0, 10_000, every):
         shutil.rmtree(place, ignore_errors=True)
         brokerless.backup(disk, place, name="first", segment_size=100_000)
-        was_killed = run(disks.DEMO, place, at)
-        kills += was_killed
+        is_killed = was_killed(at, lambda: brokerless.backup(disks.DEMO, place, name="second", segment_size=100_000))
+        kills += is_killed
         seen += len(brokerless.Backup(place).snapshots()) == 2
         if (wrong := wrong_after(place, first, second)) is not None:
             print(f"kill {at}: {wrong}")
-        if not was_killed:
+        if not is_killed:
             break
         brokerless.backup(disks.DEMO, place, name="second", segment_size=100_000)
         if disks.rows_of(f"{place}@latest") != second or brokerless.Backup(place).check(read="all").findings:

@@ -7,13 +7,12 @@ Prints what went wrong, a line for each, and at last how many were killed. It is
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from pathlib import Path
 
 from tests.jobs.backup import disks
-from tests.log.killed_commit import die_before
+from tests.log.killed_commit import was_killed
 
 import brokerless
 
@@ -22,19 +21,7 @@ KEYS = ["u-0048", "o-101230"]
 
 def erase(place: Path, manifest: Path, kill_at: int | None) -> bool:
     """Whether an erasure was killed, and not over before that."""
-    child = os.fork()
-    if not child:
-        code = 99
-        try:
-            if kill_at is not None:
-                die_before(kill_at)
-            brokerless.Backup(place).erase(keys=KEYS, manifest=manifest, apply=True)
-            code = 0
-        finally:
-            os._exit(code)
-    status = os.waitpid(child, 0)[1]
-    assert os.WIFSIGNALED(status) or os.waitstatus_to_exitcode(status) == 0, kill_at
-    return os.WIFSIGNALED(status)
+    return was_killed(kill_at, lambda: brokerless.Backup(place).erase(keys=KEYS, manifest=manifest, apply=True))
 
 
 def wrong_after(place: Path, known: list[disks.Rows]) -> str | None:

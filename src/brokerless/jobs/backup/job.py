@@ -33,6 +33,8 @@ from brokerless.log import names
 from brokerless.log.backups.names import SnapshotName
 from brokerless.log.backups.place import BackupPlace
 from brokerless.log.backups.snapshot import (
+    CONFIG_FILE,
+    KEYS_FILE,
     VERSION,
     BackupConfig,
     SegmentsFile,
@@ -51,7 +53,6 @@ from brokerless.log.tiered.listing.stored_objects import check_sizes, segment_di
 from brokerless.log.tiered.writing.encryption import DataKey
 from brokerless.progress import Done, ignore
 from brokerless.text import short_html, short_repr
-from brokerless.values import to_json
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -182,10 +183,11 @@ def _cut_of(plan: BackupPlan, results: Sequence[BackupTaskResult]) -> SnapshotCu
 def _begin(place: BackupPlace, data_key: DataKey | None, run_id: str) -> None:
     """Makes the place a backup, which also tries whether it can be written to, and writes the data key of the run."""
     if place.config() is None:
-        config = BackupConfig(VERSION, os.urandom(4).hex(), clock.now(), data_key is not None)
-        create_object(place.config_file, to_json(config))
+        config = BackupConfig(1, os.urandom(4).hex(), clock.now(), data_key is not None)
+        create_object(place.config_file, CONFIG_FILE.dump(config, place.config_file.path))
     if data_key is not None:
-        create_object(place.keys_file(run_id), to_json(keys_of_run(run_id, data_key)))
+        file = place.keys_file(run_id)
+        create_object(file, KEYS_FILE.dump(keys_of_run(run_id, data_key), file.path))
 
 
 def _check_there(place: BackupPlace, segments: Sequence[SnapshotSegment]) -> None:

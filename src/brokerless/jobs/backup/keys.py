@@ -10,21 +10,20 @@ from msgspec import structs
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Kind
 from brokerless.log.backups.place import BackupPlace
-from brokerless.log.backups.snapshot import VERSION, RunKeys
+from brokerless.log.backups.snapshot import KEYS_FILE, RunKeys
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.object_store import new_object
 from brokerless.log.tiered.decryption import DecryptionError, data_key_id, unwrap
 from brokerless.log.tiered.detection import backup_at
 from brokerless.log.tiered.manifest import Encryption
 from brokerless.log.tiered.writing.encryption import DataKey, PublicKey, refuse_same_keys, wrap
-from brokerless.values import to_json
 
 
 def keys_of_run(run_id: str, data_key: DataKey) -> RunKeys:
     """Return what is written of the data key of a run."""
     wrapped = {name: base64.b64encode(key).decode() for name, key in data_key.wrapped.items()}
     own = data_key_id(data_key.wrapped[data_key.key_id])
-    return RunKeys(VERSION, run_id, id=own, key_pair=data_key.key_id, data_keys=wrapped)
+    return RunKeys(1, run_id, id=own, key_pair=data_key.key_id, data_keys=wrapped)
 
 
 def change_keys(
@@ -57,8 +56,9 @@ def change_keys(
     changed = [_changed(place, each, add, remove, keys=private_keys or {}) for each in runs]
     for before, after in zip(runs, changed, strict=True):
         if before != after:
-            with new_object(place.keys_file(after.run)) as sink:
-                sink.write(to_json(after))
+            file = place.keys_file(after.run)
+            with new_object(file) as sink:
+                sink.write(KEYS_FILE.dump(after, file.path))
     return sorted(changed, key=lambda each: each.run)
 
 

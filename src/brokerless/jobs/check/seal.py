@@ -11,6 +11,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
@@ -19,17 +20,14 @@ from brokerless.log.backups.names import SnapshotName, parse_stem
 from brokerless.log.backups.place import BackupPlace
 from brokerless.log.backups.replaced import Replacements
 from brokerless.log.backups.snapshot import Snapshot, SnapshotId, parse_segments, parse_snapshot
+from brokerless.log.own_file import OwnFile
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import read_own
 from brokerless.log.storage.paths import is_local_within, is_remote, local
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.tiered.detection import backup_at
 from brokerless.text import count_of
-from brokerless.values import LenientValue, WrongJsonError, from_json, to_json
-
-VERSION = 1
-_LIMIT = 4 << 30
+from brokerless.values import LenientValue, WrongJsonError
 
 
 class SealedSnapshot(LenientValue, frozen=True):
@@ -54,10 +52,13 @@ class SealedSnapshot(LenientValue, frozen=True):
 class Seal(LenientValue, frozen=True):
     """``backup``: its ID. ``replaced``: the lists of what erasures had replaced by then, by their names."""
 
-    seal: int
+    seal: Literal[1]
     backup: SnapshotId
     snapshots: tuple[SealedSnapshot, ...]
     replaced: tuple[str, ...] = ()
+
+
+SEAL_FILE = OwnFile(Seal, "the seal of a backup", "name the file that snapshots --seal wrote", 4 << 30)
 
 
 def public_keys(files: Iterable[str | os.PathLike[str]] | str | os.PathLike[str]) -> tuple[bytes, ...]:
@@ -84,9 +85,9 @@ def write_seal(location: Location, path: str) -> Seal:
     config = place.config()
     assert config is not None
     names = place.names() if chosen is None else [chosen]
-    seal = Seal(VERSION, config.id, tuple(_sealed(place, each) for each in names), _lists(place))
+    seal = Seal(1, config.id, tuple(_sealed(place, each) for each in names), _lists(place))
     with unwritable(file):
-        write_file(file, to_json(seal))
+        write_file(file, SEAL_FILE.dump(seal, path))
     return seal
 
 
@@ -106,14 +107,8 @@ def _sealed(place: BackupPlace, name: SnapshotName) -> SealedSnapshot:
 
 
 def load_seal(path: str) -> Seal:
-    """Raises :class:`UnreadableError` for what is no seal."""
-    try:
-        found = from_json(read_own(Location(path), _LIMIT), Seal)
-    except WrongJsonError as error:
-        raise UnreadableError(path, f"this is not the seal of a backup ({error})") from error
-    if found.seal > VERSION:
-        raise UnreadableError(path, f"a later brokerless wrote this seal (version {found.seal}); read it with that")
-    return found
+    """Raises :class:`UnreadableError` for what is no seal, and :class:`UsageError` for one of a later version."""
+    return SEAL_FILE.load(Location(path))
 
 
 def check_seal(place: BackupPlace, path: str, trusted: Sequence[bytes] = ()) -> Iterator[Finding]:

@@ -13,6 +13,8 @@ from brokerless.findings import Finding, Kind
 from brokerless.log.backups.names import CONFIG, DIRECTORY, LATEST, SnapshotName, parse_stem
 from brokerless.log.backups.replaced import ReplacedList, Replacements, parse_replaced
 from brokerless.log.backups.snapshot import (
+    CONFIG_FILE,
+    KEYS_FILE,
     LIMIT,
     NAME,
     BackupConfig,
@@ -20,8 +22,6 @@ from brokerless.log.backups.snapshot import (
     Snapshot,
     SnapshotFile,
     SnapshotSegment,
-    parse_config,
-    parse_run_keys,
     parse_segments,
     parse_snapshot,
 )
@@ -119,13 +119,11 @@ class BackupPlace:
     def keys_of(self, run: str) -> RunKeys:
         """The data key of a run, encrypted. Raises :class:`UnreadableError`."""
         file = self.keys_file(run)
-        return parse_run_keys(file, file.read(_SMALL))
+        return KEYS_FILE.load(file)
 
     def config(self) -> BackupConfig | None:
         """None where there is no backup. Raises :class:`UnreadableError` for one of a later version."""
-        if not self.config_file.exists():
-            return None
-        return parse_config(self.config_file, self.config_file.read(_SMALL))
+        return CONFIG_FILE.find(self.config_file)
 
     def names(self) -> list[SnapshotName]:
         """All snapshots, the oldest first."""

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 from msgspec import Meta
@@ -17,7 +17,7 @@ from msgspec import Meta
 from brokerless.errors import UnreadableError
 from brokerless.findings import Kind
 from brokerless.log import names
-from brokerless.log.own_file import dump_table, parse_table
+from brokerless.log.own_file import OwnFile, dump_table, parse_table
 from brokerless.log.storage.location import Location
 from brokerless.values import (
     Int32,
@@ -27,7 +27,6 @@ from brokerless.values import (
     LenientValue,
     Sha256,
     WrongJsonError,
-    from_json,
     from_members,
     members,
     parse_object,
@@ -59,7 +58,7 @@ def check_partition(topic: str, partition: int) -> None:
 class BackupConfig(LenientValue, frozen=True):
     """``config.json``: this is a backup. ``created`` in ms since the epoch. ``is_encrypted``: all that is stored."""
 
-    backup: int
+    backup: Literal[1]
     id: SnapshotId
     created: Int64
     is_encrypted: bool = False
@@ -70,11 +69,17 @@ class RunKeys(LenientValue, frozen=True):
     what it is called, by what manifests have of it (:func:`brokerless.log.tiered.decryption.data_key_id`), and
     ``key_pair`` for which these have it."""
 
-    keys: int
+    keys: Literal[1]
     run: SnapshotId
     id: Sha256
     key_pair: KeyName
     data_keys: dict[KeyName, WrappedKey]
+
+
+CONFIG_FILE = OwnFile(
+    BackupConfig, "the config.json of a backup", "name the directory or bucket that backup wrote to", 1 << 20
+)
+KEYS_FILE = OwnFile(RunKeys, "what a backup has of a run's data key", "only its snapshots are unreadable", 1 << 20)
 
 
 class LastBatch(LenientValue, frozen=True):
@@ -361,26 +366,6 @@ def dump_snapshot(snapshot: Snapshot) -> bytes:
 def _digest(found: Mapping[str, Any]) -> str:
     text = json.dumps(found, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def parse_run_keys(location: Location, data: bytes) -> RunKeys:
-    """Raises :class:`UnreadableError` for what are no keys of a run."""
-    try:
-        return from_json(data, RunKeys)
-    except WrongJsonError as error:
-        raise UnreadableError(location.path, f"these are no keys of a backup: {error}") from error
-
-
-def parse_config(location: Location, data: bytes) -> BackupConfig:
-    """Raises :class:`UnreadableError` for what is no backup's, or one of a later version."""
-    try:
-        config = from_json(data, BackupConfig)
-    except WrongJsonError as error:
-        raise UnreadableError(location.path, f"this is not the config.json of a backup: {error}") from error
-    if config.backup > VERSION:
-        text = f"a later brokerless wrote this backup (version {config.backup}); read it with that"
-        raise UnreadableError(location.path, text)
-    return config
 
 
 def dump_segments(segments: Iterable[SnapshotSegment]) -> bytes:

@@ -124,7 +124,10 @@ ONLY_OPTIONS: dict[str, dict[str, str]] = {
     "erase": {"key": "keys=", "keys_format": FILES, "apply": "brokerless.Backup.erase, for a backup"},
     "forget": {"dry_run": "the default; apply= is the opposite"},
     "prune": {"dry_run": "the default; apply= is the opposite"},
-    "snapshots": {**dict.fromkeys(("offsets", "lost", "metrics"), SHOWN), "seal": "brokerless.Backup.seal"},
+    "snapshots": {
+        **dict.fromkeys(("offsets", "lost", "metrics"), SHOWN),
+        **{"seal": "brokerless.Backup.seal", "join": "brokerless.Backup.join"},
+    },
     "prove": {"keys_format": FILES, "html": SHOWN, "manifest": "path="},
 }
 """Options that a method has not, or by another name, and why."""

@@ -28,6 +28,7 @@ from brokerless.jobs.pipeline.job import PipelineRun
 from brokerless.jobs.pipeline.recording import PRIVATE
 from brokerless.log.storage import file_tree
 from brokerless.log.storage.location import Location
+from brokerless.log.storage.write_errors import refused_write
 from brokerless.table_formats.catalog import TableFormat
 from brokerless.table_formats.data_files import data_file_name
 from brokerless.table_formats.delta.tables import DeltaTables
@@ -396,7 +397,7 @@ def test_a_run_that_cannot_be_recorded_exports_all_the_same(
 
 def full(location: Location, data: bytes) -> None:
     if PRIVATE in location.path:
-        raise UnwritableError(f"{location}: {os.strerror(errno.ENOSPC)}")
+        raise refused_write(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), location.path)
     write(location, data)
 
 

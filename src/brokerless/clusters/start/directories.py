@@ -143,7 +143,8 @@ def _load_node(own: Sequence[LogDirectory], now_ms: int, version: str, max_batch
     partitions = tuple(each for directory in own for each in directory.partitions if each.state == "live")
     metadata = next((each for each in partitions if each.topic == names.CLUSTER_METADATA), None)
     known = _known_state(metadata, StartAt(version, now_ms), broker.node_id, max_batch_bytes)
-    holder = next(iter(properties), "") if metadata is None else parent_of(metadata.path)  # the first one counts
+    # Without metadata.log.dir, the cluster's metadata is in the first of log.dirs.
+    holder = next(iter(properties), "") if metadata is None else parent_of(metadata.path)
     offline = directory_files.offline_directories(own, properties, holder, max_batch_bytes)
     loaded: list[directory_files.LoadedDirectory] = []
     refused: list[Finding] = []
@@ -194,6 +195,7 @@ def _place(node: _Node) -> _Placed:
     for each in placements:
         path, finding = each.replica.path, each.finding
         if each.verdict == Verdict.TWICE:
+            # LogManager.loadLog throws "Duplicate log directories".
             if finding is not None and _is_twice(each, node):
                 refused.append(finding.in_scope("start"))
         elif (offline := node.offline.get(parent_of(path))) is not None:

@@ -132,7 +132,7 @@ def plan_restart(
         return _unloaded(at, damage, directory)
     recorded = (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_OFFSET_CHECKPOINT)
     checkpoints = PartitionOffsets(*(_offset(lines, each) for each in recorded))
-    if partition.topic == names.CLUSTER_METADATA:  # KRaft takes its own log for not flushed, whatever is recorded
+    if partition.topic == names.CLUSTER_METADATA:  # not flushed for KRaft (KafkaMetadataLog: lastShutdownClean = false)
         checkpoints, clean = PartitionOffsets(), False
     when = start or (StartAt() if directory is None else StartAt(directory.version))
     try:
@@ -198,6 +198,7 @@ def _unloaded(at: tuple[str | None, int | None, str], damage: Finding, directory
 
 
 def _deleted(partition: PartitionPath, at: tuple[str | None, int | None, str]) -> Restart:
+    # A broker deletes it once it is loaded (LogManager.addLogToBeDeleted).
     logs = tuple((segment.log.path, segment.size) for segment in partition.segments)
     return Restart(*at, deleted=logs, lost=_lost([(path, 0) for path, _ in logs], 0))
 
@@ -233,6 +234,7 @@ def plan_partition(
         max_batch_bytes=max_batch_bytes,
     )
     start = None if restart.refused else _tiered_start(partition, directory)
+    # LogLoader.load takes the checkpoint alone for the log start of a tiered log (isRemoteLogEnabled).
     return restart if start is None else replace(restart, log_start_offset=min(start, restart.log_start_offset))
 
 

@@ -77,6 +77,8 @@ def remote_effects(
         remote_deletions(storage, rows, node_id, epochs=epochs, unserved={*unserved, *refused}, objects=objects)
     )
     deleted = {(each.topic, each.partition) for each in deletions}
+    # RLMCopyTask moves the log start (maybeUpdateLogStartOffsetOnBecomingLeader, 4.4.0). With this setting, it does not
+    # run (KIP-950).
     looked_for = {
         at: each
         for at, each in loaded.items()
@@ -94,6 +96,7 @@ def remote_effects(
         tuple(
             expired
             for at in loaded
+            # RemoteLogManager.RLMExpirationTask runs at leaders only (4.4.0).
             if at not in deleted and leads(rows.get((cluster.id_of(at[0]) or "", at[1]), _NOBODY), node_id)
             for expired in expired_segments(served[at], storage.of(*at), now_ms)
         ),

@@ -89,6 +89,7 @@ def settings_by_topic(cluster: Cluster) -> dict[str, Settings]:
 def expiring(plan: RecoveryPlan, topic: str | None, own: Settings | None, now_ms: int) -> Retention | None:
     """Return what retention deletes of a log that is loaded as planned. ``own``: the topic's settings, if they are
     known. None if nothing goes; of Kafka's own topics nothing does by default."""
+    # KRaft's own log goes by its snapshots (KIP-630).
     if topic == names.CLUSTER_METADATA or (own is None and names.is_internal(topic)) or not plan.segments:
         return None
     found = {name: (own or {})[name] for name in RETENTION_SETTINGS if name in (own or {})}
@@ -101,6 +102,7 @@ def expiring(plan: RecoveryPlan, topic: str | None, own: Settings | None, now_ms
     if not count:
         return None
     gone = tuple((str(plan.files.path(each.base_offset, "log")), each.size) for each in segments[:count])
+    # Where all go, the log is rolled first (UnifiedLog.deleteSegments).
     start = plan.log_end_offset if count == len(segments) else segments[count].base_offset
     values = {
         "cleanup.policy": config.cleanup_policy,

@@ -58,6 +58,7 @@ def _outcome(row: Mapping[str, Any], now_ms: int) -> Literal["commit", "abort"] 
             return "commit"
         case "PrepareAbort" | "PrepareEpochFence":
             return "abort"
+        # Those before end as they are loaded, this one by TransactionCoordinator.abortTimedOutTransactions.
         case "Ongoing" if is_over:
             return "abort"
         case _:

@@ -132,6 +132,7 @@ class _EpochSegments:
     highest: int = -1
 
     def finish(self, segment_id: str, start_offset: int, end_offset: int) -> None:
+        # RemoteLogLeaderEpochState.handleSegmentWithCopySegmentFinishedState: the next leader copied more of the epoch.
         while self.by_offset and self.highest <= end_offset and (last := max(self.by_offset)) >= start_offset:
             del self.by_offset[last]
         self.by_offset[start_offset] = segment_id

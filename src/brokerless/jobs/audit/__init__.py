@@ -10,6 +10,6 @@ What a broker's next *start* does to the log directory is reported in the words 
 
 A remote segment is *served* if brokers read it, and *unknown* if the metadata at hand cannot say that. It is *lost* if
 brokers read it and objects of it are missing. *Needed* objects are read by no broker, but may be the only copy of their
-offsets. An *orphan* is objects that no broker reads or deletes, of a partition without errors. *Held* is what else has
-the offsets of a segment: other remote segments, or the local log.
+offsets. An *orphan* is objects that no broker reads, and whose offsets are elsewhere, of a partition without errors.
+*Held* is what else has the offsets of a segment: other remote segments, or the local log.
 """

@@ -288,6 +288,7 @@ class _Comparison:
         key = objects.topic_id, objects.partition
         segment = self.metadata.of(*key).get(objects.segment_id)
         end = _end_of(objects, segment)
+        # A deletion is recorded before the first object goes (RemoteLogManager.deleteRemoteLogSegment, 4.4.0).
         if not objects.missing and (segment is None or segment.state in (_STARTED, _FINISHED)):
             self.present[key].append((objects.start_offset, end))
         if objects.segment_id not in self.whole or objects.path in self.dangling:
@@ -301,6 +302,7 @@ class _Comparison:
         key = objects.topic_id, objects.partition
         segment = self.metadata.of(*key).get(objects.segment_id)
         if objects.path in self.dangling:
+            # Retention passes over it, too (RemoteLogManager.isRemoteSegmentWithinLeaderEpochs, 4.4.0).
             text = "no broker serves this segment, as its leader epochs are not in the history of the log"
             self._add(Kind.REMOTE_SEGMENT_DANGLING, "warning", text, objects=objects, segment=segment)
             return
@@ -326,6 +328,7 @@ class _Comparison:
     ) -> None:
         """A segment that is not read, and whose offsets are elsewhere."""
         text, instead = self._reason(standing, objects, segment), self._instead(segment)
+        # Each try of a copy has an ID of its own (RLMCopyTask.copyLogSegmentsToRemote, 4.4.0).
         is_copied_again = standing == Standing.STARTED and instead in self.whole
         is_orphan = standing == Standing.DELETED or (
             self._is_known(objects) and (standing == Standing.UNKNOWN or is_copied_again)
@@ -345,6 +348,7 @@ class _Comparison:
         if (objects.topic, objects.partition) not in self.errors:
             return False
         if self.metadata.of(objects.topic_id, objects.partition).get(objects.segment_id) is not None:
+            # All of a log's events are in one partition of the metadata (RemoteLogMetadataTopicPartitioner, 4.4.0).
             return bool(self.known.here)
         at = None if objects.manifest is None else objects.manifest.event_timestamp
         return at is not None and self.known.has((objects.topic_id, objects.partition), at)

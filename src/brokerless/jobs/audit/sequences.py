@@ -53,6 +53,7 @@ class SequenceCheck:
         epochs_before, lasts_before, holes_before = before
         known = epochs_before != _UNKNOWN
         is_old = known & (epochs < epochs_before)
+        # A new epoch begins at sequence 0 (ProducerAppendInfo.checkSequence).
         expected = np.where(epochs == epochs_before, (lasts_before + 1) % _SEQUENCES, 0)
         missing = (firsts - expected) % _SEQUENCES
         is_unexpected = known & ~is_old & (missing > 0)

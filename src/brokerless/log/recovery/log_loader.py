@@ -72,6 +72,7 @@ def _load(plan: RecoveryPlan, at_ms: int, *, clean: bool) -> LogContents:
     stray = stray_snapshots(offsets, segments)
     limits = plan.log_start_offset, plan.log_end_offset
     _drop(directory, {*stray, *snapshots_out_of_range(offsets, *limits)})
+    # A log from before KIP-98 has no snapshot; Kafka looks for no producers in it (UnifiedLog.rebuildProducerState).
     if clean and not {*offsets} - {*stray}:
         producers = no_producers(segments, plan.log_end_offset)
     else:

@@ -142,6 +142,8 @@ def plan_recovery(
         split=None if as_kafka is None else (),
     )
     kept = segments
+    # LogLoader.recoverLog deletes what follows a cut; a segment that is only recovered for its indexes, as in
+    # loadSegmentFiles, is cut alone.
     if recovered and recovered[-1].result.is_cut and recovered[-1].reason == "not-flushed":
         kept = [base for base in segments if base <= recovered[-1].base_offset]
     active, end = SegmentState(log_start), log_start
@@ -150,9 +152,11 @@ def plan_recovery(
     elif kept:
         active, end = describe_segment(files, kept[-1])
     snapshots = files.offsets("producer-snapshot")
+    # Before a segment is recovered, truncateAndReload drops snapshots outside of (log start, base offset].
     dropped = [] if not reasons else [each for each in snapshots if each > min(reasons) or each <= log_start]
     if kept and end < log_start:
-        # Segment files were taken away: nothing before the log start offset is of any use.
+        # Segment files were taken away: nothing before the log start offset is of any use
+        # (LogLoader.deleteSegmentsIfLogStartGreaterThanLogEnd).
         kept, active, end, epochs, producers, dropped = [], SegmentState(log_start), log_start, (), None, snapshots
     epochs = truncate_from_start(truncate_from_end(epochs, end), log_start)
     parts = {each.base_offset: each.result.parts for each in recovered if each.result.parts}
@@ -265,6 +269,7 @@ def _recover(
             ended = b"".join(map(aborted_entry, producers.state.skip(following[base])))
             result = replace(result, transaction_index=result.transaction_index + ended)
         recovered.append(RecoveredSegment(base, reason, result))
+        # LogLoader.recoverSegment takes one unless LogSegment.recover throws.
         if not result.is_dropped:
             producers.take_snapshot()
         if result.is_cut and reason == "not-flushed":

@@ -86,6 +86,8 @@ def recover_segment(
             next_offset = int(batches.last_offset[-1]) + 1
         if len(batches) < len(chunk.batches):
             break
+    # OffsetIndex.append and TimeIndex.maybeAppend throw InvalidOffsetException, at which LogLoader.recoverLog empties
+    # the segment.
     if _is_out_of_order(offset_index, layouts.OFFSET_INDEX_ENTRY, 1) or _is_out_of_order(
         time_index, layouts.TIME_INDEX_ENTRY, 0
     ):
@@ -182,6 +184,7 @@ def _followed(
         row = update.refused.row
         position = chunk.base + int(batches.positions[row])
         finding = Kind.RECOVERY_STOPS.at(path, update.refused.message, position=position, offset=update.refused.offset)
+        # LogSegment.recover takes these two for the end of the log; any other ends the start.
         if update.refused.exception not in ("InvalidRecordException", "CorruptRecordException"):
             raise refused_log("", str(finding))
         # Kafka has counted the batch by then: it stays, and what follows goes.

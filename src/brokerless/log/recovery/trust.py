@@ -63,6 +63,7 @@ def trusted(files: SegmentFiles, flushed: Flushed, *, as_kafka: str | None = Non
 def _reason(
     files: SegmentFiles, flushed: Flushed, base: int, following: int | None, *, as_kafka: str | None
 ) -> Reason | None:
+    # LogSegments.values begins with the segment that has the recovery point.
     is_unflushed = following is None or following > flushed.recovery_point
     is_recovered_anyway = is_unflushed and not flushed.was_clean
     is_swapped = files.path(base, "log").suffix == ".swap"

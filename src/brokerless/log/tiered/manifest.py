@@ -180,6 +180,7 @@ def dump_manifest(manifest: Manifest) -> bytes:
         "brokerId": manifest.broker_id,
         "eventTimestampMs": manifest.event_timestamp,
         "segmentLeaderEpochs": dict(manifest.epochs),
+        # KIP-1058: a broker asks for no index of a segment without aborted transactions.
         "txnIdxEmpty": "transaction" not in manifest.indexes,
     }
     found = {

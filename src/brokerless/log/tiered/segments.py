@@ -166,6 +166,7 @@ def segments_from(segments: Sequence[RemoteSegment], offset: int) -> list[Remote
 def segments_beside(log: RemoteLog, local: Sequence[LocalSegment], local_end: int | None = None) -> SegmentsBeside:
     """Return those of a partition's remote segments that are before its ``local`` ones, and those with offsets from
     ``local_end`` on, unless that is None: these take the place of local segments that begin later."""
+    # Before its local log start, a broker reads remote segments (ReplicaManager.handleOffsetOutOfRangeError, 4.4.0).
     before = [each for each in log.segments if not local or each.start_offset < local[0].base_offset]
     after = [] if local_end is None else segments_from(log.segments, local_end)
     if not after:

@@ -2,9 +2,9 @@
 
 To *clean* a log is to remove what Kafka's cleaner would. The *checkpoint* is the offset up to which it was cleaned
 before; from there on, the log is *dirty*. The first *uncleanable* offset is where the segment begins that has an open
-transaction or a record that is too young, or that is active. Keys are looked for between these two offsets, and records
-are removed from all segments before the second one. Neighbours that become one segment are a *group*; the segments that
-are not cleaned are the *rest*.
+transaction or a record that is too young, or the active segment, if that is to stay; else it is the end of the log.
+Keys are looked for between these two offsets, and records are removed from all segments before the second one.
+Neighbours that become one segment are a *group*; the segments that are not cleaned are the *rest*.
 
 A record is *superseded* if its key has a later one. A *tombstone* has a key and no value; it goes once its *delete
 horizon* is over, a time that a v2 batch gets when it is cleaned first. A batch that has no record left *stays empty* if

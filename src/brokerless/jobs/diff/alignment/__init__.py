@@ -6,7 +6,7 @@ other offsets, as MirrorMaker writes them; an *anchor* is a pair of offsets that
 where records may be in other partitions: each record is then a row of hashes in a file.
 
 A *side* yields its batches by offset, each offset once. The *common* offsets are those that both sides should have.
-Batches with the same bytes count as the same without being decoded; *quick* compares nothing but their headers. A
+Batches with the same bytes count as the same without being decoded; with *quick*, the same headers are enough. A
 *block* is decoded records with their batches. All records of a side before its *frontier* are decoded, or were in
 batches that were skipped. A place where a side cannot be read is *unread*, and offsets that were deleted while it was
 read are *gone*. Records are *unknown* where they have no common offset.

@@ -141,10 +141,6 @@ def test_tables_take_what_records_take() -> None:
         (lambda log: log.topic(5), "name: 5 is not a text"),
         (lambda log: log.records(topics=5), "topics: 5 is not a list of texts"),
         (lambda log: log.records(topics=[5]), "topics: [5] is not a list of texts"),
-        (
-            lambda log: log.records(control=True, isolation="read_committed"),
-            "read_committed leaves out the records that",
-        ),
         (lambda log: log.size(codecs=["none"], levels=[3]), "only gzip, lz4 and zstd have levels"),
         (lambda log: log.erase("to", keys=5), "keys: 5 is not a list of keys"),
         (lambda log: log.trim(free=b"x"), "free: b'x' is not a number of bytes"),

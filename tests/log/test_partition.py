@@ -19,7 +19,7 @@ import pytest
 from tests.examples import some_quick
 from tests.golden import BROKERS, broker_data, broker_expected, case, json_lines, of_type
 from tests.jobs.exports import table
-from tests.log import odd_logs
+from tests.log import odd_logs, whole_batches
 from tests.random_damage import damage_at_random
 
 import brokerless
@@ -350,6 +350,34 @@ def test_threads_read_in_one_pass_up_to_a_damaged_batch(monkeypatch: pytest.Monk
     assert 0 < sum(size for _, size in passed) < len(data)
     assert several == rows_and_findings(log, jobs=1)
     assert "checksum-mismatch" in [each.kind for each in several[1]]
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_a_lost_byte_hides_no_batch_after_it(tmp_path: Path, jobs: int) -> None:
+    """The damaged batch's size leads into the one after it, where a false header leads over many."""
+    batches = [bytearray(whole_batches.batch(10 * each, 10, value=b"v%d" % each * 50)) for each in range(2000)]
+    del batches[5][100]
+    (log := tmp_path / f"{0:020}.log").write_bytes(b"".join(batches))
+    findings: list[Finding] = []
+    found = brokerless.open(log).records(["offset"], jobs=jobs, on_damage=findings.append).read_all()
+    assert found["offset"].to_pylist() == [*range(50), *range(60, 20_000)]
+    assert findings[0].kind == "checksum-mismatch"
+    assert findings[0].offset == 50
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_one_batch_whose_first_offset_is_past_the_range_does_not_end_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int
+) -> None:
+    """No checksum covers that offset. Here it is alone in its chunk."""
+    monkeypatch.setattr(segment, "STEP", 50)
+    monkeypatch.setattr("brokerless.log.partition._WINDOW_OF_THREADS", 50)
+    monkeypatch.setattr("brokerless.log.partition.THREADS_FROM", 0)
+    batches = [bytearray(whole_batches.batch(2 * each, 2)) for each in range(40)]
+    batches[9][:8] = (10_000_000).to_bytes(8, "big")
+    (log := tmp_path / f"{0:020}.log").write_bytes(b"".join(batches))
+    reader = brokerless.open(log).records(["offset"], end_offset=50, jobs=jobs, on_damage=[].append)
+    assert reader.read_all()["offset"].to_pylist() == [*range(18), *range(20, 50)]
 
 
 @pytest.mark.usefixtures("in_small_chunks")

@@ -154,7 +154,7 @@ class FileReader:
     ) -> None:
         self.file, self.reading, self.report, self.seen = file, reading, report, seen
         self.requested = stable_range(reading)
-        self.findings: list[Finding] = []
+        self.findings, self._past = list[Finding](), 0
         self.overlaps = FileOverlaps(file, highest)
         self.times = None if self.requested.pruned_from is None else HeaderTimes(file.path, PASSED_OVER)
         self.decoder, self.match = reading.decoder(), reading.make_match()
@@ -349,7 +349,9 @@ class FileReader:
         return batches.take(~repeated), True, is_overlapping
 
     def _is_past(self, batches: Batches) -> bool:
-        return self.reading.span is None and is_past(batches, self.requested)
+        """Whether all from here on are past the range; one alone does not say that: no checksum covers its offset."""
+        self._past = self._past + len(batches) if is_past(batches, self.requested) else 0
+        return self.reading.span is None and self._past > 1
 
     def _is_last(self, chunk: Chunk, batches: Batches) -> bool:
         return self.reading.span is None and reaches_end(batches, self.requested) and is_followed(self.file, chunk)

@@ -29,7 +29,7 @@ from brokerless.format.read.batch_headers import (
     read_headers,
 )
 from brokerless.format.read.batch_scan import BatchScan, ScanStop, scan_batches
-from brokerless.format.read.resync import MOST_BROKEN, Continuation, find_continuation, find_passed_over
+from brokerless.format.read.resync import MOST_BROKEN, Continuation, find_continuation, find_passed_over, leads_back
 from brokerless.log.names import parse_segment_file
 from brokerless.log.segment_end import describe_end, describe_shrinking, named_contents, too_small
 from brokerless.log.storage.files import File, LocalFile, limit_exceeded
@@ -250,14 +250,10 @@ def _scan(file: File, report: Report, start: int, end: int | None, walk: _Walk, 
     passes = one_pass is not None and ends_in_v2(_headers_at(file, at))
     while at < end:
         until = min(step, end - at)
-        if (
-            passes
-            and (chunk := read_in_one_pass(file, one_pass, at, at + until)) is not None
-            and chunk.passed is not None
-        ):
-            passes = not chunk.passed.is_stopped
+        if passes and (chunk := read_in_one_pass(file, one_pass, at, at + until)) is not None:
+            passes = chunk.passed is not None and not chunk.passed.is_stopped
             yield chunk
-            last = at + int(chunk.positions[-1])
+            last = int(chunk.positions[-1])
             before, at = last_batches(before, chunk.batches, at, file.size), at + int(chunk.batches.ends[-1])
             continue
         buffer, window = windows(at, until, needed)
@@ -299,10 +295,11 @@ def _scan(file: File, report: Report, start: int, end: int | None, walk: _Walk, 
         if broken is not None:
             for finding in broken.findings:
                 report(finding)
-            # In a file that is written again meanwhile, what leads past others may be before what was read.
-            if broken.resume_at is None or (broken.resume_at <= last and not len(batches)):
+            if broken.resume_at is None:
                 return
-            at = broken.resume_at if broken.resume_at > last else at
+            if broken.resume_at <= last and not leads_back(file.read, before, broken.resume_at, LARGEST_WINDOW):
+                return  # the file is written again meanwhile
+            at = broken.resume_at
         del buffer  # lest its memory be that of the next window but one only
 
 

@@ -51,8 +51,6 @@ class ReadOptions:
         from brokerless.tables.record_batches import project
 
         check_isolation(self.isolation)
-        if self.control and self.isolation == "read_committed":
-            raise UsageError("read_committed leaves out the records that --control shows; leave one of them out")
         if (whole_number("limit", self.limit) or 0) < 0:
             raise UsageError(f"limit: {self.limit} is not a number of records")
         check_bound(self.max_batch_bytes)

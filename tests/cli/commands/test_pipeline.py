@@ -70,7 +70,7 @@ def test_python_has_the_same(logs: Path, tmp_path: Path) -> None:
     assert not brokerless.pipeline([logs], tmp_path / "to", report=False, as_="parquet").is_new
     with pytest.raises(brokerless.UsageError, match="did you mean report"):
         brokerless.pipeline(logs, tmp_path / "to", repot=False)
-    with pytest.raises(brokerless.UsageError, match="there is no format 'avro' of tables"):
+    with pytest.raises(brokerless.UsageError, match="as_: 'avro' is not one of parquet, iceberg, delta"):
         brokerless.pipeline(logs, tmp_path / "to", as_="avro")
 
 

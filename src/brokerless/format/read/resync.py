@@ -188,6 +188,16 @@ def find_passed_over(
     return Continuation(start, found, int(header.entry_offset[0]), expected.next_offset)
 
 
+def leads_back(read: ReadRange, before: Batches, position: int, largest: int = _ALLOWANCE) -> bool:
+    """Return whether what was read at ``position`` (bytes) and after it are false headers, to which a wrong size has
+    led, so that a log may go on there: they are as they were read, and none is an intact batch."""
+    false = before.take(before.positions >= position)
+    heads = (read(each, layouts.BATCH_V2_SIZE) for each in false.positions.tolist())
+    is_same = all(np.array_equal(head, raw) for head, raw in zip(heads, false.raw, strict=True))
+    is_whole = 0 < len(false) < len(before)
+    return is_whole and is_same and not any(_is_intact(read, each, largest) for each in false.positions.tolist())
+
+
 def _last_intact(read: ReadRange, before: Batches, largest: int) -> int | None:
     """The last row whose checksum is right, -1 if all are wrong; None if it is not among those that are examined."""
     for row in range(len(before) - 1, max(-1, len(before) - 1 - MOST_BROKEN), -1):

@@ -109,11 +109,20 @@ def test_positions_of_groups_are_compared_with_those_in_the_mirror(disk: Path) -
     assert positions(disk / "once", allow=["earlier"])["behind"] == ""
 
 
+def signed(difference: str) -> int:
+    """How many records later a position is."""
+    cause, _, count = difference.partition(" ")
+    return {"": 0, "later": 1, "earlier": -1}[cause] * int(count or 0)
+
+
 def test_a_position_among_records_that_were_written_again_is_that_after_the_nearest_pair_of_offsets(
     disk: Path,
 ) -> None:
-    found = positions(disk / "twice")
-    assert (found["exact"], found["ahead"], found["behind"]) == ("", "later 1", "earlier 142")
+    """Of several pairs that wait, a busy task writes the last one alone (``OffsetSyncWriter``): then that of its begin
+    is missing, and the nearest one is from before, by as many records as were written again."""
+    found = {group: signed(each) for group, each in positions(disk / "twice").items()}
+    assert found["exact"] in (0, COMMITTED + ABORTED + 2 - 500)
+    assert (found["ahead"] - found["exact"], found["behind"] - found["exact"]) == (1, -142)
 
 
 def test_groups_are_compared_by_the_command_as_well(disk: Path, run: Run) -> None:

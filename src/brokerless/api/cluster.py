@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Collection
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -320,7 +321,11 @@ class Backup:
 
         refuse_evidence(request.evidence)
         location = with_tiered_options(self._location, request.key_pairs, None, None)
-        result = drill(open_directory(location), DrillOptions.of(request), request.done, processes=1)
+        directory, is_tried = open_directory(location), None
+        if request.topics is not None:
+            select_topics(directory.partitions, request.topics)
+            is_tried = partial(_is_of, topics=request.topics)
+        result = drill(directory, DrillOptions.of(request, is_tried), request.done, processes=1)
         write_evidence(result, request.evidence)
         return result
 
@@ -417,6 +422,10 @@ class Backup:
         return ShownList(
             change_keys(self._location, load_public_keys(request.add or {}), request.remove, private_keys=private)
         )
+
+
+def _is_of(topic: str, _: int, *, topics: Collection[str]) -> bool:
+    return is_chosen(topic, topics)
 
 
 def _directories(paths: Paths) -> list[LogDirectory]:

@@ -122,6 +122,7 @@ class JoinRequest:
 
 @request
 class DrillRequest:
+    topics: Collection[str] | None = given(shared.TOPICS, default=None)
     spread: bool = given(shared.SPREAD, default=False)
     scratch: str | os.PathLike[str] | None = given(
         DIRECTORY,

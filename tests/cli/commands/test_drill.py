@@ -50,6 +50,19 @@ def test_what_is_missing_is_named_and_the_exit_code_is_1(run: Run, tmp_path: Pat
     assert [each["isClean"] for each in row["checks"]] == [False, True, True, False, True]
 
 
+def test_partitions_are_chosen_as_for_all_commands(run: Run, tmp_path: Path) -> None:
+    brokerless.backup(DEMO, tmp_path / "backup", name="nightly")
+    place = f"{tmp_path / 'backup'}@nightly"
+    result = run("drill", place, "-t", "orders", "-t", "__consumer*", "-p", "0", "--json")
+    assert result.exit_code == 0
+    (row,) = (json.loads(line) for line in result.out.decode().splitlines())
+    assert row["partitions"] == ["__consumer_offsets-0", "orders-0"]
+    assert row["notTried"][0].startswith("5 of the 7 partitions of the snapshot")
+    missing = run("drill", place, "-t", "order")
+    assert (missing.exit_code, missing.out) == (2, b"")
+    assert "no topic order (did you mean orders?)" in missing.err
+
+
 def test_a_key_is_given_as_to_all_commands(run: Run, tmp_path: Path) -> None:
     private, public = key_files(tmp_path, "ops", "safe")
     brokerless.backup(DEMO, tmp_path / "backup", name="nightly", public_keys=public)

@@ -106,6 +106,43 @@ def test_damaged_batches_are_named_with_their_offsets(place: Path) -> None:
     assert [each.name for each in result.checks if not each.is_clean] == ["rebuild", "offsets"]
 
 
+def test_only_chosen_topics_are_rebuilt_and_tried(place: Path, tmp_path: Path) -> None:
+    object_of(place, "log", 0, partition="payments-*/0").unlink()
+    result = drilled(place, topics=["ord*", "users"], scratch=tmp_path / "kept")
+    assert result.is_clean
+    assert result.partitions == ("orders-0", "orders-1", "orders-2", "users-0")
+    assert check(result, "rebuild").counts["partitions"] == 4
+    assert check(result, "offsets").counts["partitions"] == 4
+    assert check(result, "positions").counts["positions"] == 0
+    assert result.not_tried[0] == "3 of the 7 partitions of the snapshot, and positions of groups in or of them"
+    rebuilt = {each.name for each in (tmp_path / "kept" / "node-1").iterdir() if each.is_dir()}
+    assert rebuilt == {"__cluster_metadata-0", *result.partitions}
+    assert not drilled(place, topics=["payments"]).is_clean
+
+
+def test_positions_are_tried_in_chosen_topics(place: Path) -> None:
+    """Those in other topics are not past an end: nothing is known of these here."""
+    result = drilled(place, topics=["__consumer_offsets", "orders"])
+    assert result.is_clean
+    assert check(result, "positions").counts["onRecord"] == 1
+    alone = drilled(place, topics=["__consumer_offsets"])
+    assert alone.is_clean
+    assert check(alone, "positions").counts["positions"] == 0
+
+
+def test_with_spread_each_node_has_its_replicas_of_chosen_topics(tmp_path: Path) -> None:
+    brokerless.backup(three_nodes(tmp_path), tmp_path / "backup", name="nightly")
+    result = drilled(tmp_path / "backup", topics=["orders"], spread=True)
+    assert result.is_clean
+    assert check(result, "start").counts == {"nodes": 3, "directories": 3}
+    assert {each.rpartition("-")[0] for each in result.partitions or ()} == {"orders"}
+
+
+def test_a_chosen_topic_that_the_snapshot_lacks_is_refused(place: Path) -> None:
+    with pytest.raises(UsageError, match=r"there is no topic order; did you mean orders\?"):
+        drilled(place, topics=["order"])
+
+
 def test_a_position_past_the_end_of_a_log_is_found(tmp_path: Path) -> None:
     """As of a disk that lost the end of its logs, and not the group's position in one."""
     brokerless.backup(earlier(tmp_path / "disk", 1), tmp_path / "backup", name="nightly")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from functools import partial
 
-from brokerless.cli.commands.snapshots import add_paths
-from brokerless.cli.output import FINDINGS, Output
+from brokerless.cli.commands import snapshots
+from brokerless.cli.options import add_topics
+from brokerless.cli.output import FINDINGS, UNUSABLE, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
+from brokerless.cli.selection import is_narrowed, is_selected
 from brokerless.requests.backups import DrillRequest
 
 DESCRIPTION = """\
@@ -18,7 +21,8 @@ nothing. Each partition must start and end where the snapshot says, with as many
 be past the end of a partition. What retention deletes soon after a start, as records are old, is said and is no fault.
 
 URL is the place that backup wrote to, for the latest snapshot, or URL@SNAPSHOT. Scratch needs room for all of its logs,
-with --spread for each replica. What a drill does not try, such as a start of a real broker, is listed as well. With
+with --spread for each replica. With -t and -p, only these partitions are rebuilt and tried; of a topic of groups or
+transactions, all or none. What a drill does not try, such as a start of a real broker, is listed as well. With
 --evidence, a file has all of it: which snapshot, when, how long, what was checked and found.
 
 The exit code is 0 if all is as it should be, 1 if anything is not, and 2 if the snapshot cannot be read.
@@ -26,10 +30,14 @@ The exit code is 0 if all is as it should be, 1 if anything is not, and 2 if the
 EXAMPLES = """\
   brokerless drill s3://backup/kafka
   brokerless drill s3://backup/kafka@nightly --spread --scratch /srv/drill
+  brokerless drill s3://backup/kafka -t orders -t 'click*' --evidence drill.json
   brokerless drill s3://backup/kafka --key-pair ops=ops.pem --evidence drill.json
 """
 
-__all__ = ["DESCRIPTION", "EXAMPLES", "add_options", "add_paths", "run"]
+
+def add_paths(parser: ArgumentParser) -> None:
+    snapshots.add_paths(parser)
+    add_topics(parser)
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -44,10 +52,14 @@ def run(options: Namespace) -> int:
     request = request_of(DrillRequest, options)
     refuse_evidence(request.evidence)
     output = Output()
+    is_tried = partial(is_selected, options) if is_narrowed(options) else None
     for log in output.open(options, options.key_pairs):
-        size = 2 * sum(each.size for each in log.directory.partitions)
+        chosen = output.chosen(log, options, shows_others=True)
+        if output.exit_code == UNUSABLE:
+            return output.end()
+        size = 2 * sum(each.size for each in chosen)
         with progress("rebuilding and verifying", None if request.spread else size) as done:
-            result = drill(log.directory, DrillOptions.of(request), done)
+            result = drill(log.directory, DrillOptions.of(request, is_tried), done)
         write_evidence(result, request.evidence)
         if not result.is_clean:
             output.exit_code = FINDINGS

@@ -17,6 +17,7 @@ from brokerless import clock
 from brokerless.clusters.start.start import describe_harms, foresee_start, start_findings
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
+from brokerless.internals.coordinators import NAMES as COORDINATED
 from brokerless.jobs.backup.job import tool_name
 from brokerless.jobs.drill.offsets import compare_offsets
 from brokerless.jobs.drill.positions import check_positions
@@ -25,6 +26,8 @@ from brokerless.jobs.rebuild.from_snapshot.disks import is_snapshot
 from brokerless.jobs.rebuild.job import rebuild
 from brokerless.jobs.rebuild.plan import Rebuild, RebuildOptions
 from brokerless.jobs.verify.job import verify
+from brokerless.log import names
+from brokerless.log.backups.snapshot import SnapshotPartition
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import make_directory
@@ -33,6 +36,7 @@ from brokerless.log.tiered.detection import snapshot_path
 from brokerless.progress import Done, ignore
 from brokerless.requests.backups import DrillRequest
 from brokerless.tables.read_options import bound
+from brokerless.text import count_of
 
 _NOT_KNOWN = (Kind.PERMISSION_DENIED, Kind.REMOTE_KEY_MISSING)
 """Without a key or a right, a drill shows nothing of the backup."""
@@ -45,17 +49,19 @@ NO_REPLICAS = "which node gets which replica (--spread)"
 @dataclass(frozen=True, slots=True)
 class DrillOptions:
     """``spread``: whether the directories of all nodes are rebuilt, and not those of one with all partitions.
-    ``scratch``: where they are, and stay; None for a temporary directory."""
+    ``scratch``: where they are, and stay; None for a temporary directory. ``is_chosen``: whether a partition is tried,
+    by topic and number; None for all."""
 
     spread: bool = False
     scratch: str | None = None
     max_batch_bytes: int | None = None
+    is_chosen: Callable[[str, int], bool] | None = None
 
     @classmethod
-    def of(cls, request: DrillRequest) -> DrillOptions:
+    def of(cls, request: DrillRequest, is_chosen: Callable[[str, int], bool] | None = None) -> DrillOptions:
         """Return what was requested."""
         scratch = None if request.scratch is None else str(request.scratch)
-        return cls(request.spread, scratch, request.max_batch_bytes)
+        return cls(request.spread, scratch, request.max_batch_bytes, is_chosen)
 
 
 def drill(
@@ -68,14 +74,30 @@ def drill(
     if not is_snapshot(snapshot):
         raise UsageError(f"{snapshot.path}: this is no backup; give the place that backup wrote to, or URL@SNAPSHOT")
     state = snapshot.location.file_system()[0].bucket.snapshot_state()
+    vector = [each for each in state.snapshot.partitions if each.topic != names.CLUSTER_METADATA]
+    options = _with_whole_coordinators(vector, options)
+    tried = [each for each in vector if options.is_chosen is None or options.is_chosen(each.topic, each.partition)]
     began = clock.now()
     with _scratch(options.scratch) as path:
-        checks = tuple(_checks(snapshot, path, options, done=done, processes=processes))
+        checks = tuple(_checks(snapshot, path, options, tried, done=done, processes=processes))
     not_tried = (NO_BROKER, NO_HASHES, NO_METADATA_LOG, *(() if options.spread else (NO_REPLICAS,)))
+    if len(tried) < len(vector):
+        others = f"{len(vector) - len(tried):,} of the {count_of(len(vector), 'partition')} of the snapshot"
+        not_tried = (f"{others}, and positions of groups in or of them", *not_tried)
     return DrillResult(
         snapshot_path(snapshot.location) or snapshot.path, state.snapshot, tool_name(), began, ended=clock.now(),
         scratch=options.scratch, checks=checks, not_tried=not_tried,
+        partitions=None if options.is_chosen is None else tuple(each.name for each in tried),
     )  # fmt: skip
+
+
+def _with_whole_coordinators(vector: Sequence[SnapshotPartition], options: DrillOptions) -> DrillOptions:
+    """Choose all partitions of a coordinators' topic or none: their number says where a group is looked for."""
+    is_chosen = options.is_chosen
+    if is_chosen is None:
+        return options
+    whole = {each.topic for each in vector if each.topic in COORDINATED and is_chosen(each.topic, each.partition)}
+    return replace(options, is_chosen=lambda topic, number: topic in whole or is_chosen(topic, number))
 
 
 @contextmanager
@@ -92,10 +114,15 @@ def _scratch(path: str | None) -> Generator[str]:
 
 
 def _checks(
-    snapshot: LogDirectory, scratch: str, options: DrillOptions, *, done: Done, processes: int | None
+    snapshot: LogDirectory,
+    scratch: str,
+    options: DrillOptions,
+    vector: Sequence[SnapshotPartition],
+    *,
+    done: Done,
+    processes: int | None,
 ) -> Iterator[DrillCheck]:
     """Yield each check; none but the first where nothing can be rebuilt."""
-    state = snapshot.location.file_system()[0].bucket.snapshot_state()
     rebuilt, check = _rebuild(snapshot, scratch, options, done)
     yield check
     if rebuilt is None:
@@ -109,7 +136,7 @@ def _checks(
     yield _verify(partitions, limit, done, processes)
     yield _start(rebuilt, directories, limit)
     place = snapshot_path(snapshot.location) or snapshot.path
-    yield _timed("offsets", lambda: compare_offsets(state.snapshot.partitions, replicas, place, limit))
+    yield _timed("offsets", lambda: compare_offsets(vector, replicas, place, limit))
     firsts = {each: own[0] for each, own in replicas.items()}
     yield _timed("positions", lambda: check_positions(rebuilt.cluster, firsts, limit))
 
@@ -118,7 +145,7 @@ def _rebuild(
     snapshot: LogDirectory, scratch: str, options: DrillOptions, done: Done
 ) -> tuple[Rebuild | None, DrillCheck]:
     began = clock.now()
-    own = RebuildOptions(spread=options.spread, max_batch_bytes=options.max_batch_bytes)
+    own = RebuildOptions(spread=options.spread, is_chosen=options.is_chosen, max_batch_bytes=options.max_batch_bytes)
     try:
         rebuilt = rebuild([snapshot], scratch, own, apply=True, done=done)
     except UnreadableError as error:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
-from brokerless.log import names
 from brokerless.log.backups.snapshot import SnapshotPartition
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import open_segments
@@ -36,13 +35,12 @@ def compare_offsets(
     place: str,
     max_batch_bytes: int,
 ) -> tuple[dict[str, int], list[Finding]]:
-    """Return how much was compared, and what differs. ``replicas``: of each partition, by topic and number; ``place``:
+    """Return how much was compared, and what differs. ``vector``: but for the
+    metadata, whose state is rebuilt; ``replicas``: of each partition, by topic and number; ``place``:
     what people call the snapshot."""
     counts = {"partitions": 0, "records": 0}
     found: list[Finding] = []
     for each in vector:
-        if each.topic == names.CLUSTER_METADATA:
-            continue  # its state is rebuilt, as a snapshot of its own
         counts["partitions"] += 1
         own = replicas.get((each.topic, each.partition), ())
         if not own:

@@ -55,6 +55,8 @@ class DrillResult:
     checks: tuple[DrillCheck, ...]
     not_tried: tuple[str, ...]
     """For people, what the checks do not show."""
+    partitions: tuple[str, ...] | None = None
+    """Those that alone were tried, if some were chosen."""
 
     __repr__ = short_repr
     _repr_html_ = short_html
@@ -83,6 +85,7 @@ class DrillResult:
             "durationMs": self.ended - self.began,
             "isClean": self.is_clean,
             "scratch": self.scratch,
+            "partitions": None if self.partitions is None else list(self.partitions),
             "checks": [each.as_dict() for each in self.checks],
             "notTried": list(self.not_tried),
         }

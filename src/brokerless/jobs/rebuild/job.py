@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from brokerless.clusters.disk import load_disk
@@ -98,7 +99,8 @@ def rebuild(
         raise UsageError(f"{to} is in {bucket}, which is read; write to another directory")
     for each in directories:
         check_permitted(each.partitions)
-    load = load_snapshot if any(map(is_snapshot, directories)) else load_disk
+    of_snapshot = partial(load_snapshot, is_chosen=options.is_chosen)
+    load = of_snapshot if any(map(is_snapshot, directories)) else load_disk
     disks = [load(each, options.max_batch_bytes) for each in directories]
     refuse_running(disks)
     root = Path(to)

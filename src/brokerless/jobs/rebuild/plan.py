@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,7 +14,6 @@ from brokerless import clock
 from brokerless.clusters.disk import Disk
 from brokerless.clusters.metadata_replicas import MetadataReplica, Voter, best_of, compare_replicas, describe_end
 from brokerless.clusters.start.directory_files import check_directory_ids, is_reserved
-from brokerless.clusters.start.refused_settings import refused_settings
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.groups.positions import LostPosition, ResetTo
@@ -23,7 +22,6 @@ from brokerless.internals.metadata.records import Record, cluster_records
 from brokerless.internals.metadata.versions import (
     DYNAMIC_QUORUM,
     KRAFT_VERSION,
-    LEVELS,
     METADATA_VERSION,
     level_name,
 )
@@ -32,7 +30,13 @@ from brokerless.jobs.rebuild.adopted_topics import adopt_topics
 from brokerless.jobs.rebuild.from_bucket.partitions import BucketPartition, ReplacedTopic
 from brokerless.jobs.rebuild.from_bucket.plan import Bucketed, BucketOptions, put_in, read_bucket, take_out
 from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket
-from brokerless.jobs.rebuild.from_snapshot.disks import missing_offsets, refuse_uncovered, spread, with_only_broker
+from brokerless.jobs.rebuild.from_snapshot.disks import (
+    missing_offsets,
+    narrow,
+    refuse_uncovered,
+    spread,
+    with_only_broker,
+)
 from brokerless.jobs.rebuild.from_snapshot.retention import PausedRetention, pause_retention, retention_findings
 from brokerless.jobs.rebuild.from_snapshot.stored_topics import remaining_in_bucket
 from brokerless.jobs.rebuild.group_positions import positions_past_end
@@ -45,7 +49,7 @@ from brokerless.jobs.rebuild.nodes import (
     load_nodes,
 )
 from brokerless.jobs.rebuild.partition_states import rebuild_partitions
-from brokerless.jobs.rebuild.proven_features import choose_level
+from brokerless.jobs.rebuild.proven_features import choose_level, settings_refused_at
 from brokerless.jobs.rebuild.replicas import (
     HeldReplica,
     assigned,
@@ -91,8 +95,9 @@ class RebuildOptions:
     the disks'. ``without_metadata``: from directories alone. ``adopt``: topics that only the disks have, too.
     ``reset_to``: where positions of groups are set that are past the end of a partition; None leaves them.
     ``bucket``: of which tiered topics are rebuilt. ``spread``: whether a snapshot becomes the directories of all nodes
-    that had replicas. ``pause_retention``: whether nothing is deleted by its age. ``has_keys``: whether anything was
-    given by which objects are read."""
+    that had replicas. ``is_chosen``: whether a partition of it is rebuilt, by topic and number; None for all.
+    ``pause_retention``: whether nothing is deleted by its age. ``has_keys``: whether anything was given by which
+    objects are read."""
 
     data: Data = "copy"
     mapping: str | None = None
@@ -106,6 +111,7 @@ class RebuildOptions:
     reset_to: ResetTo | None = None
     bucket: BucketOptions | None = None
     spread: bool = False
+    is_chosen: Callable[[str, int], bool] | None = None
     pause_retention: bool = False
     has_keys: bool = False
 
@@ -208,7 +214,7 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
     own_id = cluster_id_of(disks)
     _refuse_repeated(disks)
     state = _state(disks, options, findings)
-    cluster = state.cluster
+    cluster = state.cluster if options.is_chosen is None else narrow(state.cluster, options.is_chosen)
     voters = () if state.replica is None else state.replica.voters
     missing = [text for each in disks for text in missing_offsets(each)]
     disks = spread(disks[0], cluster) if options.spread else disks
@@ -256,7 +262,7 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
         raise UsageError(f"a dynamic quorum needs metadata version 3.9 or newer, and this is {level_name(level)}")
     cluster.features[METADATA_VERSION] = level
     cluster.features.pop(KRAFT_VERSION, None)
-    findings += _refused_settings(cluster, level, state.origin.partition(",")[0])
+    findings += settings_refused_at(cluster, level, state.origin.partition(",")[0])
     _raise_producer_id(cluster, held, from_bucket)
     marks = [row["brokerEpoch"] for row in cluster.brokers.values()]
     rebuild = Rebuild(
@@ -461,16 +467,6 @@ def _mark_epoch(disk: Disk) -> int:
         if Location(path).exists():
             return int(json.loads(Location(path).read(4096))["brokerEpoch"])
     return -1
-
-
-def _refused_settings(cluster: Cluster, level: int, path: str) -> Iterator[Finding]:
-    """Settings at which a Kafka ends that starts with this metadata version, with the remedy."""
-    version = next((each for each, (least, most) in LEVELS.items() if least <= level <= most), None)
-    if version is None:
-        return
-    remedy = "change it before the upgrade with kafka-configs, or here in the tables of the cluster"
-    for each in refused_settings(cluster, path, version):
-        yield replace(each, message=f"{each.message}; {remedy}")
 
 
 def _voters(nodes: Sequence[Node], directories: Sequence[TargetDirectory]) -> list[Row]:

@@ -8,13 +8,17 @@ the newer protocols are refused without theirs, although their offsets are there
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from brokerless import arrow
 from brokerless.clusters.disk import Disk
+from brokerless.clusters.start.refused_settings import refused_settings
 from brokerless.errors import UsageError
+from brokerless.findings import Finding
 from brokerless.internals.metadata.cluster import Cluster, ResourceType
 from brokerless.internals.metadata.versions import (
     KRAFT_VERSION,
+    LEVELS,
     METADATA_VERSION,
     NEWEST,
     features_of,
@@ -101,3 +105,13 @@ def choose_level(
                 text = f"metadata version {level_name(level)} is of a Kafka that does not know {name} {feature_level}"
                 raise UsageError(f"{text}; give --metadata-version {level_name(since)} or a newer one")
     return level
+
+
+def settings_refused_at(cluster: Cluster, level: int, path: str) -> Iterator[Finding]:
+    """Yield the settings at which a Kafka ends that starts with this metadata version, with the remedy."""
+    version = next((each for each, (least, most) in LEVELS.items() if least <= level <= most), None)
+    if version is None:
+        return
+    remedy = "change it before the upgrade with kafka-configs, or here in the tables of the cluster"
+    for each in refused_settings(cluster, path, version):
+        yield replace(each, message=f"{each.message}; {remedy}")

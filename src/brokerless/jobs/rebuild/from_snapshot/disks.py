@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import cast
+
+from msgspec import structs
 
 from brokerless.clusters.disk import Disk, DiskReplica, load_disk
 from brokerless.clusters.placement import assigned_directory
 from brokerless.errors import UsageError
-from brokerless.internals.metadata.cluster import Cluster
+from brokerless.internals.metadata.cluster import Cluster, ResourceType
 from brokerless.jobs.rebuild.nodes import Node
+from brokerless.log import names
 from brokerless.log.backups.state import SnapshotState
 from brokerless.log.checkpoint.meta_properties import MetaProperties
 from brokerless.log.directory import LogDirectory
@@ -23,14 +26,38 @@ def is_snapshot(directory: LogDirectory) -> bool:
     return snapshot_of(directory.location) is not None
 
 
-def load_snapshot(directory: LogDirectory, max_batch_bytes: int | None = None) -> Disk:
-    """Return the disk that a snapshot is, whose path is ``URL@SNAPSHOT``."""
+def load_snapshot(
+    directory: LogDirectory, max_batch_bytes: int | None = None, is_chosen: Callable[[str, int], bool] | None = None
+) -> Disk:
+    """Return the disk that a snapshot is, whose path is ``URL@SNAPSHOT``. ``is_chosen``: whether it is of a partition,
+    by topic and number; None for all. The metadata is always there."""
+    file_system, _ = directory.location.file_system()
+    state = cast("SnapshotState", file_system.bucket.snapshot_state())
+    if is_chosen is not None:
+        own = tuple(
+            each
+            for each in directory.partitions
+            if each.topic == names.CLUSTER_METADATA or is_chosen(each.topic or "", each.partition or 0)
+        )
+        directory = replace(directory, partitions=own)
+        chosen = tuple(each for each in state.snapshot.partitions if is_chosen(each.topic, each.partition))
+        state = replace(state, snapshot=structs.replace(state.snapshot, partitions=chosen))
     path = snapshot_path(directory.location) or directory.path
     disk = load_disk(directory, max_batch_bytes)
     findings = [each for replica in disk.replicas for each in replica.paths.findings if each not in disk.findings]
-    file_system, _ = directory.location.file_system()
-    snapshot = cast("SnapshotState", file_system.bucket.snapshot_state())
-    return replace(disk, path=path, findings=(*disk.findings, *findings), snapshot=snapshot)
+    return replace(disk, path=path, findings=(*disk.findings, *findings), snapshot=state)
+
+
+def narrow(cluster: Cluster, is_chosen: Callable[[str, int], bool]) -> Cluster:
+    """Take the partitions that are not chosen out of a cluster's state, and topics without any; return it."""
+    for topic_id, name in list(cluster.topics.items()):
+        rows = cluster.partitions.get(topic_id, {})
+        cluster.partitions[topic_id] = {number: row for number, row in rows.items() if is_chosen(name, number)}
+        if not cluster.partitions[topic_id]:
+            cluster.remove_topic(topic_id)
+            del cluster.partitions[topic_id]
+            cluster.configs.pop((ResourceType.TOPIC, name), None)
+    return cluster
 
 
 def missing_offsets(disk: Disk) -> Iterator[str]:

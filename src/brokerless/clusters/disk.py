@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class DiskReplica:
     """A partition's directory. ``topic_id``: by ``partition.metadata``, if that is there; ``corruption``: what is wrong
-    with it. ``end_offset``: the offset after the last one, by headers."""
+    with it. ``end_offset``: the offset after the last one, by headers; ``end_in_log``: the same, where what is made of
+    the replica ends before, at ``end_offset``."""
 
     paths: PartitionPath
     topic: str
@@ -44,6 +45,7 @@ class DiskReplica:
     end_offset: int | None
     size: int
     corruption: Finding | None = None
+    end_in_log: int | None = None
 
     @property
     def path(self) -> str:

@@ -73,6 +73,12 @@ class RebuildRequest:
     paths: Paths = given(shared.PATHS, kw_only=False)
     to: str | os.PathLike[str] = given(PATH, "where the nodes' directories are written", "DIR", kw_only=False)
     spread: bool = given(shared.SPREAD, default=False)
+    until: Time | None = given(
+        TIME,
+        "of a snapshot: let each partition, but for Kafka's own topics, end before its first record of this time or "
+        f"later: {TIME_TEXT}",
+        default=None,
+    )
     in_bucket: bool = given(
         FLAG,
         "of a snapshot: leave topics that are not compacted in the bucket, from which brokers with tiered storage "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 
-from brokerless.cli.options import add_severity
+from brokerless.cli.options import add_severity, add_timezone
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
@@ -35,6 +35,7 @@ end or start.
 
 A snapshot of a backup (URL@SNAPSHOT) is all disks of a cluster: one node gets all of its partitions, or, with --spread,
 each node that had replicas gets these again. Offsets that the backup does not have intact are listed as lost. With
+--until, partitions end before their first record of a time or later, but for those of Kafka's own topics. With
 --in-bucket, the topics that are not compacted stay where they are: brokers with tiered storage serve them from there.
 
 With --from-bucket, only the bucket of the tiered topics is left: each of their partitions begins after its last remote
@@ -52,6 +53,7 @@ EXAMPLES = """\
   brokerless rebuild /mnt/disk* --to /srv/rebuilt --reset-positions end --apply
   brokerless rebuild /mnt/disk* --to /srv/rebuilt --undo
   brokerless rebuild s3://backup/kafka@nightly --to /srv/rebuilt --spread --apply
+  brokerless rebuild s3://backup/kafka@nightly --to /srv/rebuilt --spread --until 2026-11-28T01:30Z --apply
   brokerless rebuild s3://backup/kafka@nightly --to /srv/rebuilt --in-bucket --copy-to s3://kafka/tiered --apply
   brokerless rebuild --from-bucket s3://bucket/prefix --to /srv/rebuilt --log-start orders-0=212 --apply
 """
@@ -71,6 +73,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--undo", action="store_true", help=help_of_undo)
     help_of_force = "with --undo: also where brokers have run since"
     parser.add_argument("--force", action="store_true", help=help_of_force)
+    add_timezone(parser)
     add_severity(parser, has_summary=False)
 
 

@@ -22,6 +22,7 @@ from brokerless.jobs.merge.outcome import (
     Divergence,
     contributions,
     cut_off,
+    cut_within,
     divergences,
     losses,
 )
@@ -71,10 +72,12 @@ class Merge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeTask(RewriteTask):
-    """One partition to merge."""
+    """One partition to merge. ``ends_at``: the offset before which the merged log ends, if that is not where its
+    history does."""
 
     replicas: tuple[PartitionFiles, ...]
     merge: Merge
+    ends_at: int | None = None
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -215,6 +218,9 @@ def _merge(task: MergeTask, opened: OpenFiles, done: Done) -> TaskResult[MergeRe
             report(Kind.NOTHING_KNOWN_TO_BE_COMMITTED.at(task.paths[0], text, offset=start))
         end = max(start, min(end, committed or 0))
         filled = cut_off(filled, end)
+    if task.ends_at is not None:
+        end = max(start, min(end, task.ends_at))
+        filled = cut_within(filled, end)
     _report(task, replicas, agreements, filled=filled, paths=paths, report=report)
     staged = None
     if not how.dry_run and not task.is_unreadable:

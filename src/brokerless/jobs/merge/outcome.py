@@ -12,6 +12,7 @@ from brokerless.jobs.merge.agreement import Agreement, MergedReplica
 from brokerless.jobs.merge.replica_merge import MergedBatches
 from brokerless.jobs.recovered.damaged_regions import Region
 from brokerless.jobs.recovered.losses import TO_THE_END, Loss
+from brokerless.jobs.recovered.writing import cut
 from brokerless.offset_spans import Span
 
 
@@ -155,5 +156,14 @@ def _bounded(
 def cut_off(filled: MergedBatches, end: int) -> MergedBatches:
     """The same up to an offset."""
     kept: NDArray[np.bool_] = filled.batches["last"] < end
-    holes = tuple((first, min(last, end)) for first, last in filled.holes if first < end)
-    return MergedBatches(filled.batches[kept], filled.givers[kept], holes, filled.misfits)
+    return MergedBatches(filled.batches[kept], filled.givers[kept], _holes_before(filled, end), filled.misfits)
+
+
+def cut_within(filled: MergedBatches, end: int) -> MergedBatches:
+    """The same up to an offset that may be within a batch, which :func:`cut` writes again."""
+    givers = filled.givers[filled.batches["first"] < end]
+    return MergedBatches(cut(filled.batches, end), givers, _holes_before(filled, end), filled.misfits)
+
+
+def _holes_before(filled: MergedBatches, end: int) -> tuple[tuple[int, int], ...]:
+    return tuple((first, min(last, end)) for first, last in filled.holes if first < end)

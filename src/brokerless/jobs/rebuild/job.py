@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from brokerless.clock import milliseconds
 from brokerless.clusters.disk import load_disk
 from brokerless.errors import UsageError
 from brokerless.internals.metadata.versions import parse_level
@@ -61,6 +62,7 @@ def options_of(request: RebuildRequest) -> RebuildOptions:
         reset_to=request.reset_positions,
         bucket=bucket,
         spread=request.spread,
+        until=milliseconds(request.until),
         pause_retention=request.pause_retention,
         has_keys=bool(request.key_pairs or request.storage_options),
     )
@@ -99,7 +101,7 @@ def rebuild(
         raise UsageError(f"{to} is in {bucket}, which is read; write to another directory")
     for each in directories:
         check_permitted(each.partitions)
-    of_snapshot = partial(load_snapshot, is_chosen=options.is_chosen)
+    of_snapshot = partial(load_snapshot, is_chosen=options.is_chosen, until=options.until)
     load = of_snapshot if any(map(is_snapshot, directories)) else load_disk
     disks = [load(each, options.max_batch_bytes) for each in directories]
     refuse_running(disks)
@@ -140,6 +142,8 @@ def _check_paths(directories: Sequence[LogDirectory], to: str, options: RebuildO
         raise UsageError("a snapshot has all disks of a cluster; give it alone")
     if snapshots and options.data != "copy":
         raise UsageError(f"--data {options.data} is for disks; the logs of a snapshot are written")
+    if options.until is not None and (not snapshots or options.bucket is not None):
+        raise UsageError("--until is for a snapshot of a backup of which the logs are written, and not for --in-bucket")
     if options.spread and not snapshots:
         raise UsageError("--spread is for a snapshot of a backup; disks say which node they are of")
     if options.has_keys and not snapshots and options.bucket is None:

@@ -96,8 +96,8 @@ class RebuildOptions:
     ``reset_to``: where positions of groups are set that are past the end of a partition; None leaves them.
     ``bucket``: of which tiered topics are rebuilt. ``spread``: whether a snapshot becomes the directories of all nodes
     that had replicas. ``is_chosen``: whether a partition of it is rebuilt, by topic and number; None for all.
-    ``pause_retention``: whether nothing is deleted by its age. ``has_keys``: whether anything was given by which
-    objects are read."""
+    ``until``: the time (ms) before which its logs end. ``pause_retention``: whether nothing is deleted by its age.
+    ``has_keys``: whether anything was given by which objects are read."""
 
     data: Data = "copy"
     mapping: str | None = None
@@ -112,6 +112,7 @@ class RebuildOptions:
     bucket: BucketOptions | None = None
     spread: bool = False
     is_chosen: Callable[[str, int], bool] | None = None
+    until: int | None = None
     pause_retention: bool = False
     has_keys: bool = False
 
@@ -168,6 +169,12 @@ class Rebuild:
 
     __repr__ = short_repr
     _repr_html_ = short_html
+
+    @property
+    def ended(self) -> tuple[HeldReplica, ...]:
+        """One replica of each partition that ends before the snapshot's."""
+        own = (there[0] for there in self.held.values() if there)
+        return tuple(each for each in own if each.replica.end_in_log is not None)
 
     def records(self) -> list[Record]:
         """Return the records of the snapshot. Raises :class:`UsageError` for what this version cannot express."""

@@ -149,6 +149,7 @@ _OF_JOBS = (
     "disks",
     "nodes",
     "directories",
+    "endedPartitions",
     "pausedRetention",
     "remotePartitions",
     "positions",

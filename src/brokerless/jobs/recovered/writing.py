@@ -73,6 +73,16 @@ def write_unfinished(
         return taken, output.finish()
 
 
+def cut(batches: NDArray[np.void], end: int) -> NDArray[np.void]:
+    """Batches without what is from an offset on. One that goes on past it is written again, without these records; a
+    compressed one of v0 or v1 stays whole."""
+    kept = batches[batches["first"] < end].copy()
+    across = (kept["last"] >= end) & (kept["magic"] >= layouts.MAGIC_V2)
+    kept["partial"][across], kept["complete"][across] = True, False
+    kept["last"][across] = end - 1
+    return kept
+
+
 class BatchOutput(Protocol):
     def append(self, buffer: NDArray[np.uint8], /) -> object:
         """Takes batches, in the order of their offsets; raises :class:`RefusedError` as a log does."""

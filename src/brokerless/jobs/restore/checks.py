@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
+from brokerless.jobs.rebuild.from_snapshot.point_in_time import late_records
 from brokerless.jobs.rebuild.from_snapshot.retention import retention_deletes
 from brokerless.jobs.restore.results import GroupRestore, Limits, Settings, TopicRestore
 from brokerless.log import names
@@ -76,8 +77,7 @@ def check_topic(topic: TopicRestore, path: str) -> Iterator[Finding]:
     for each in topic.partitions:
         name = names.partition_directory(topic.topic, each.partition)
         if each.late:
-            text = f"{name}: {each.late} records after offset {each.end_offset} are older than --until, too; they came "
-            yield Kind.LATE_RECORDS.at(path, f"{text}later, and are not restored", offset=each.end_offset)
+            yield late_records(path, name, each.late, end_offset=each.end_offset)
         if each.undecided is not None:
             start, count = each.undecided
             consequence = f"no consumer of committed records gets the {count} records from there on, and they are not "

@@ -11,6 +11,7 @@ from brokerless.internals.metadata.versions import describe_level
 from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket
 from brokerless.jobs.rebuild.node_directories import held_in
 from brokerless.jobs.rebuild.plan import Rebuild
+from brokerless.log import names
 from brokerless.text import count_of, format_bytes, show
 from brokerless.views.findings import finding_line, root_of
 from brokerless.views.table import NOTHING, format_number, table
@@ -43,6 +44,12 @@ def rebuild_lines(rebuild: Rebuild) -> Iterator[str]:
         yield ""
         yield "lost:"
         yield from (f"  {show(each)}" for each in rebuild.lost)
+    if rebuild.ended:
+        yield ""
+        yield "partitions that end before their first record of --until or later:"
+        for each in (one.replica for one in rebuild.ended):
+            name = names.partition_directory(each.topic, each.partition)
+            yield f"  {show(name)}: at offset {each.end_offset}, and not at {each.end_in_log}"
     if rebuild.findings:
         yield ""
         yield "findings:"
@@ -131,6 +138,11 @@ def rebuild_rows(rebuild: Rebuild) -> Iterator[Row]:
         yield {
             "table": "directories", "path": each.path, "nodeId": each.node_id, "directoryId": each.directory_id,
             "disk": source, "isNew": each.is_new, "partitions": sum(1 for _ in held_in(rebuild, each)),
+        }  # fmt: skip
+    for each in (one.replica for one in rebuild.ended):
+        yield {
+            "table": "endedPartitions", "topic": each.topic, "topicId": each.topic_id, "partition": each.partition,
+            "endOffset": each.end_offset, "endInSnapshot": each.end_in_log,
         }  # fmt: skip
     for each in rebuild.paused:
         yield {"table": "pausedRetention", "topic": each.topic, "retentionMs": each.before}

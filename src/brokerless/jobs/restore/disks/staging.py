@@ -29,7 +29,7 @@ from brokerless.jobs.recovered.reading import (
     list_files_again,
     recorded_epochs,
 )
-from brokerless.jobs.recovered.writing import PartitionContents, write_unfinished
+from brokerless.jobs.recovered.writing import PartitionContents, cut, write_unfinished
 from brokerless.jobs.restore.disks.committed_topic_ids import TopicIds, translate
 from brokerless.jobs.restore.disks.targets import PartitionTarget
 from brokerless.log.checkpoint.leader_epochs import Epochs, assign, truncate_from_end
@@ -128,16 +128,6 @@ def _contents(
         indexed=[one for each in found.files.paths for one in each.segments],
     )
     return contents, epochs
-
-
-def cut(batches: NDArray[np.void], end: int) -> NDArray[np.void]:
-    """Batches without what is from an offset on. One that goes on past it is written again, without these records; a
-    compressed one of v0 or v1 stays whole."""
-    kept = batches[batches["first"] < end].copy()
-    across = (kept["last"] >= end) & (kept["magic"] >= layouts.MAGIC_V2)
-    kept["partial"][across], kept["complete"][across] = True, False
-    kept["last"][across] = end - 1
-    return kept
 
 
 def with_epochs_up_to(batches: NDArray[np.void], leader_epoch: int) -> NDArray[np.void]:

@@ -16,6 +16,7 @@ import numpy as np
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.format.read.decoder import Decoder, decode_whole
+from brokerless.jobs.backup_erasure.file_search import search_files
 from brokerless.jobs.backup_erasure.record import BackupClaim, ClaimedSegment, is_of_backup, parse_claim
 from brokerless.jobs.check.snapshots import load_with_segments
 from brokerless.jobs.erase.selection import Matcher, Selection
@@ -63,6 +64,8 @@ class BackupProof(Proof):
     """The claim that the manifest makes about the backup."""
     objects: int = 0
     """The number of segments that were searched, whichever snapshots have them."""
+    files: int = 0
+    """The number of stored files without records that were searched for the bytes of keys."""
 
     @property
     def selected(self) -> int:
@@ -76,6 +79,7 @@ class BackupProof(Proof):
             **found,
             "partitions": len(self.claim.partitions) if self.claim else 0,
             "segmentsSearched": self.objects,
+            "filesSearched": self.files,
         }
 
 
@@ -144,7 +148,14 @@ def _prove_backup(
         for findings in in_order(results):
             for each in findings:
                 add(each)
+    if search.patterns:
+        keys = _keys(place, proving)
+        proof.files = search_files(place, search, keys, proving.max_batch_bytes, report=add, done=done)
     return proof
+
+
+def _keys(place: BackupPlace, proving: Proving) -> BackupKeys:
+    return BackupKeys(proving.keys or KeyPairs({}), partial(data_keys, place))
 
 
 def _place(proving: Proving, manifest: SignedManifest, claim: BackupClaim) -> BackupPlace:
@@ -196,7 +207,7 @@ def _tasks(
     """A task for each segment that is in the bucket; those that were replaced are reported."""
     config = place.config()
     is_encrypted = config is not None and config.is_encrypted
-    keys = BackupKeys(proving.keys or KeyPairs({}), partial(data_keys, place))
+    keys = _keys(place, proving)
     claims = {each.segment_id: each for each in claim.segments}
     old = {each.old_segment_id for each in claim.segments}
     left: list[DirectoryEntry] = []

@@ -110,9 +110,19 @@ def test_the_only_broker_of_a_mapping_file_has_all_of_a_snapshot(stored: str, tm
     assert rows_of(tmp_path / "to" / "node-9", TOPICS) == rows_of(DEMO, TOPICS)
 
 
-def test_a_partition_that_no_node_would_have_is_refused(stored: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"those that had payments-0; name node 2 in the mapping file"):
-        brokerless.rebuild(stored, tmp_path / "to", mapping=mapping(tmp_path / "two.json", (1, 3)), spread=True)
+@pytest.mark.parametrize(
+    ("nodes", "named"),
+    [
+        ((1, 3), "those that had payments-0; name node 2 in the mapping file"),
+        ((3,), "those that had __consumer_offsets-0 and 3 other partitions; name nodes 1, 2 in the mapping file"),
+    ],
+)
+def test_partitions_that_no_node_would_have_are_refused_with_what_to_do(
+    nodes: tuple[int, ...], named: str, stored: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=named) as refused:
+        brokerless.rebuild(stored, tmp_path / "to", mapping=mapping(tmp_path / "some.json", nodes), spread=True)
+    assert str(refused.value).endswith("or leave out spread=, and give one broker, which has all")
 
 
 @pytest.mark.parametrize(

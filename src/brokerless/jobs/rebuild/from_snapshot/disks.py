@@ -20,6 +20,7 @@ from brokerless.log.checkpoint.meta_properties import MetaProperties
 from brokerless.log.directory import LogDirectory
 from brokerless.log.tiered.detection import snapshot_of, snapshot_path
 from brokerless.offset_spans import union
+from brokerless.text import count_of
 
 
 def is_snapshot(directory: LogDirectory) -> bool:
@@ -135,11 +136,21 @@ def with_only_broker(nodes: Sequence[Node], disks: Sequence[Disk]) -> tuple[Node
 
 
 def refuse_uncovered(nodes: Sequence[Node], disks: Sequence[Disk]) -> None:
-    """Raises :class:`UsageError` for a partition that a snapshot has, and no node of the rebuilt cluster would have."""
+    """Raises :class:`UsageError` for partitions that a snapshot has, and no node of the rebuilt cluster would have. It
+    names as many nodes as are needed for all of them."""
     owned = {path for node in nodes if node.is_broker for path in node.disks}
     covered = {(each.topic_id, each.partition) for disk in disks if disk.path in owned for each in disk.replicas}
+    found: list[DiskReplica] = []
+    needed: dict[int | None, None] = {}
     for disk in disks:
-        for each in disk.replicas:
-            if (each.topic_id, each.partition) not in covered:
-                text = f"no broker of the rebuilt cluster is one of those that had {each.topic}-{each.partition}"
-                raise UsageError(f"{text}; name node {disk.node_id} in the mapping file, as id or as was")
+        if lacking := [each for each in disk.replicas if (each.topic_id, each.partition) not in covered]:
+            found += lacking
+            needed[disk.node_id] = None
+            covered |= {(each.topic_id, each.partition) for each in disk.replicas}
+    if found:
+        more = f" and {count_of(len(found) - 1, 'other partition')}" if len(found) > 1 else ""
+        text = f"no broker of the rebuilt cluster is one of those that had {found[0].topic}-{found[0].partition}{more}"
+        named = f"node{'s' if len(needed) > 1 else ''} {', '.join(map(str, needed))}"
+        advice = f"name {named} in the mapping file, each as id or as was"
+        alone = "; or leave out --spread, and give one broker, which has all" if len(disks) > 1 else ""
+        raise UsageError(f"{text}; {advice}{alone}")

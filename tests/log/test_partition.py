@@ -380,6 +380,28 @@ def test_one_batch_whose_first_offset_is_past_the_range_does_not_end_it(
     assert reader.read_all()["offset"].to_pylist() == [*range(18), *range(20, 50)]
 
 
+@pytest.mark.parametrize("jobs", [1, 3])
+@pytest.mark.parametrize(("limit", "is_told"), [(10, False), (11, True), (300, True), (390, True)])
+def test_damage_before_the_last_row_of_a_limit_is_told_and_none_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int, limit: int, is_told: bool
+) -> None:
+    monkeypatch.setattr("brokerless.log.partition.THREADS_FROM", 0)
+    batches = [bytearray(whole_batches.batch(10 * each, 10)) for each in range(40)]
+    batches[1][-1] ^= 1
+    for topic in ("t-0", "t-1"):
+        (tmp_path / topic).mkdir()
+        (tmp_path / topic / f"{0:020}.log").write_bytes(b"".join(batches))
+    log, findings = brokerless.open(tmp_path), list[Finding]()
+    found = log.records(["offset"], limit=limit, jobs=jobs, on_damage=findings.append).read_all()["offset"]
+    assert found.to_pylist() == [*range(10), *range(20, 400)][:limit]
+    assert [each.offset for each in findings] == [10] * is_told
+    both = log.records(["offset"], limit=390 + limit, jobs=jobs, on_damage=findings.append).read_all()
+    assert (both.num_rows, len(findings)) == (min(390 + limit, 780), 2 * is_told + 1)
+    if is_told:
+        with pytest.raises(brokerless.DamageError):
+            log.records(limit=limit, jobs=jobs).read_all()
+
+
 @pytest.mark.usefixtures("in_small_chunks")
 def test_leaving_a_reader_ends_its_threads() -> None:
     before = set(threading.enumerate())

@@ -32,7 +32,7 @@ from brokerless.log.offsets_once.segments import FirstSegmentWins, RepeatedOffse
 from brokerless.log.positions import highest_before, is_followed
 from brokerless.log.producer.recorded_aborts import RecordedAborts
 from brokerless.log.producer.transactions import Transactions, find_transactions
-from brokerless.log.ranges import EVERYTHING, Range, Span, is_past, reaches_end
+from brokerless.log.ranges import EVERYTHING, Countdown, Range, Span, both, is_past, reaches_end
 from brokerless.log.segment import (
     NO_BATCHES,
     Chunk,
@@ -87,7 +87,7 @@ class Reading:
     passed over. ``matcher``: makes, for one thread, what says which of some decoded records are given (bool, shape
     ``(rows,)``); ``any_of``: byte strings of which such a record has at least one, so that batches without any need not
     be decoded. ``threads``: how many decode in parallel. ``prepare``: makes what is yielded as ``prepared``, in the
-    thread that decoded the rows.
+    thread that decoded the rows. ``taken``: counts rows, as reading goes on only until so many are taken.
     """
 
     range: Range = EVERYTHING
@@ -103,6 +103,7 @@ class Reading:
     any_of: tuple[bytes, ...] = ()
     threads: int = 1
     prepare: Callable[[DecodedRows], Any] | None = None
+    taken: Countdown | None = None
 
     def decoder(self, every: bool = False) -> Decoder:
         """``every``: batches without any of the byte strings are decoded too."""
@@ -301,12 +302,14 @@ class FileReader:
         if self.times is not None and (later := self.times.compare(decoded)) is not None:
             self.findings.append(later)
         if self.seen is not None and (unseen := self._unseen(self.seen, decoded)) is not None:
-            new = _both(new, unseen)
-        rows = _both(rows, new)
+            new = both(new, unseen)
+        rows = both(rows, new)
         is_selected = decoded.columns.rows and (rows is None or rows.any())
         last = int(decoded.positions[-1]) if len(decoded.positions) else 0
         prepared = None if known is None or new is not None else known.prepared
         rows_read = [DecodedRows(self.file.path, decoded, rows, prepared)] if is_selected else []
+        if is_selected and self.reading.taken is not None:
+            self._advance(self.reading.taken.end_of_reading(rows, decoded.given, decoded.positions))
         del decoded, known  # freed as soon as the caller is done with it
         if rows_read:
             yield rows_read.pop()
@@ -349,7 +352,7 @@ class FileReader:
         return batches.take(~repeated), True, is_overlapping
 
     def _is_past(self, batches: Batches) -> bool:
-        """Whether all from here on are past the range; one alone does not say that: no checksum covers its offset."""
+        """Return whether all that follow are past the range, too: no checksum covers the offset of one."""
         self._past = self._past + len(batches) if is_past(batches, self.requested) else 0
         return self.reading.span is None and self._past > 1
 
@@ -449,11 +452,6 @@ class _Decoded:
     def size(self) -> int:
         """Bytes, about."""
         return 0 if self.decoded is None else self.decoded.columns.size
-
-
-def _both(one: NDArray[np.bool_] | None, other: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
-    """The rows that both select; None selects all."""
-    return other if one is None else one if other is None else one & other
 
 
 def stable_range(reading: Reading) -> Range:

@@ -108,6 +108,30 @@ class Span:
         return Range(self.start_offset, self.end_offset)
 
 
+@dataclass(slots=True)
+class Countdown:
+    """How many rows are still to be taken, of those that are read one after the other."""
+
+    left: int
+
+    def end_of_reading(
+        self, rows: NDArray[np.bool_] | None, given: NDArray[np.int32], positions: NDArray[np.int64]
+    ) -> int:
+        """Take rows, those that are selected (bool) or all, of which ``given[i]`` are of the batch at ``positions[i]``.
+        Return the position (bytes) of the batch with the last one, -1 where others are to follow."""
+        before = self.left
+        self.left -= int(given.sum() if rows is None else rows.sum())
+        if self.left > 0 or before <= 0:
+            return -1
+        row = before - 1 if rows is None else int(np.flatnonzero(rows)[before - 1])
+        return int(positions[np.searchsorted(np.cumsum(given), row, "right")])
+
+
+def both(one: NDArray[np.bool_] | None, other: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+    """Return the rows that both select; None selects all."""
+    return other if one is None else one if other is None else one & other
+
+
 def is_past(batches: Batches, requested: Range) -> bool:
     """Return whether all batches, and so all after them, begin after the range."""
     if requested.end_offset is None or not len(batches):

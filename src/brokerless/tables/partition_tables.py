@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,9 +26,22 @@ OnUnreadable = Callable[[UnreadableError], None]
 def read_records(partitions: Iterable[PartitionPath], options: ReadOptions) -> pa.RecordBatchReader:
     """The records of several partitions, one partition after the other. The range applies to each of them, the limit
     to all."""
-    batches = (batch for each in partitions for batch, _ in read_prepared(each, options))
-    limit = options.limit
-    return pa.RecordBatchReader.from_batches(options.schema(), batches if limit is None else first_rows(batches, limit))
+    return pa.RecordBatchReader.from_batches(options.schema(), _read_in_turn(partitions, options))
+
+
+def _read_in_turn(partitions: Iterable[PartitionPath], options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    for each in partitions:
+        batches = (batch for batch, _ in read_prepared(each, options))
+        if options.limit is None:
+            yield from batches
+            continue
+        left = options.limit
+        for batch in first_rows(batches, left):
+            left -= batch.num_rows
+            yield batch
+        options = replace(options, limit=left)
+        if not left:
+            return
 
 
 def read_prepared(

@@ -14,6 +14,7 @@ from brokerless.findings import Finding
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.log.directory import PartitionPath
 from brokerless.log.partition import DecodedRows, Match, Reading, read_partition, transactions_of
+from brokerless.log.ranges import Countdown
 from brokerless.log.seek import from_reported_start
 from brokerless.tables.read_progress import ReadProgress
 from brokerless.tables.record_batches import RowSource, prepared_batches, records_batches
@@ -57,6 +58,7 @@ def prepared_records(
         any_of=() if filter is None else filter.any_of,
         threads=options.threads(paths.size),
         prepare=prepared,
+        taken=None if options.limit is None else Countdown(options.limit),
     )
 
     def report_once(finding: Finding) -> None:

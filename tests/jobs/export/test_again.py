@@ -255,7 +255,7 @@ def test_targets_that_are_something_else_are_refused(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=match):
             plan(there, [str(source), "memory://logs/t-0"], Location(url), Export())
     for settings in (Export(codec="brotli"), Export(isolation="committed"), Export(file_bytes=0)):  # type: ignore[arg-type]
-        refused(source, tmp_path / "new", "codec|isolation|file_bytes", settings)
+        refused(source, tmp_path / "new", "compression|isolation|file_bytes", settings)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"version": 1}', b"\xff", b'{"version":1,"partitions":[]}'])

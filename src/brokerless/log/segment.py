@@ -179,7 +179,7 @@ def scan_headers(
 ) -> Iterator[Chunk]:
     """The same for callers that read headers, and seldom what is between them: of local files, little else is read, and
     chunks have to be loaded (:meth:`Chunk.load`). Of zeros at the end, one window is read."""
-    at, before = start, NO_BATCHES
+    at, before, resumed = start, NO_BATCHES, start - 1
     if isinstance(file, LocalFile) and file.size - start > HEADERS_FROM:
         read, until = header_reader(file), file.size if end is None else min(end, file.size)
         while at < until:
@@ -200,9 +200,9 @@ def scan_headers(
             if broken is not None:
                 for finding in broken.findings:
                     report(finding)
-                if broken.resume_at is None:
+                if broken.resume_at is None or broken.resume_at <= resumed:
                     return
-                at = broken.resume_at
+                at = resumed = broken.resume_at
         else:
             return
     yield from _scan_by_windows(file, report, at, end=end, walk=_Walk(step, None, chain_only, WINDOW))
@@ -246,7 +246,7 @@ def _scan_by_windows(file: File, report: Report, start: int, end: int | None, wa
 def _scan(file: File, report: Report, start: int, end: int | None, walk: _Walk, windows: Windows) -> Generator[Chunk]:
     step, _, chain_only, zeros, one_pass, before = walk
     at, end = start, file.size if end is None else min(end, file.size)
-    needed, last = 0, start - 1
+    needed, last, resumed = 0, start - 1, start - 1
     passes = one_pass is not None and ends_in_v2(_headers_at(file, at))
     while at < end:
         until = min(step, end - at)
@@ -274,6 +274,7 @@ def _scan(file: File, report: Report, start: int, end: int | None, walk: _Walk, 
             not chain_only
             and zeros is None
             and (passed := _passed_over(file, before, batches, buffer=buffer, base=at)) is not None
+            and (passed[1].resume_at or 0) > resumed
         ):
             batches, broken = batches.take(slice(0, passed[0])), passed[1]
             walked, is_cut = BatchScan(batches.positions, walked.stopped_at, ScanStop.LIMIT), False
@@ -295,11 +296,12 @@ def _scan(file: File, report: Report, start: int, end: int | None, walk: _Walk, 
         if broken is not None:
             for finding in broken.findings:
                 report(finding)
-            if broken.resume_at is None:
+            # Never twice from the same place, and back only where this is the file that was read.
+            if broken.resume_at is None or broken.resume_at <= resumed:
                 return
             if broken.resume_at <= last and not leads_back(file.read, before, broken.resume_at, LARGEST_WINDOW):
-                return  # the file is written again meanwhile
-            at = broken.resume_at
+                return
+            at = resumed = broken.resume_at
         del buffer  # lest its memory be that of the next window but one only
 
 

@@ -160,7 +160,7 @@ def test_settings_partitions_and_a_point_in_time(run: Run, restoring: Restoring,
     end = next(number for number, each in enumerate(before) if each.timestamp >= until)
     assert [contents(each) for each in consume(broker, "clicks")] == [contents(each) for each in before[:end]]
     late = sum(each.timestamp < until for each in before[end:])
-    assert f"{late} records after offset" in done.out.decode()
+    assert f"{late:,} records after offset" in done.out.decode()
     again = restore(run, restoring, tmp_path / "other", "-t", "clicks", "--apply")
     assert again.exit_code == 2
     assert "give --append to restore after them" in again.err

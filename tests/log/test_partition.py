@@ -28,6 +28,8 @@ from brokerless.cli import main
 from brokerless.format.read.one_pass import OnePass, Passed
 from brokerless.log import segment
 from brokerless.log.names import LOG_START_OFFSET_CHECKPOINT
+from brokerless.log.partition import _PassedParts  # pyright: ignore[reportPrivateUsage]
+from brokerless.log.segment import Chunk
 from brokerless.schemas import BATCHES, RECORDS
 
 CLEAN = [
@@ -350,6 +352,31 @@ def test_threads_read_in_one_pass_up_to_a_damaged_batch(monkeypatch: pytest.Monk
     assert 0 < sum(size for _, size in passed) < len(data)
     assert several == rows_and_findings(log, jobs=1)
     assert "checksum-mismatch" in [each.kind for each in several[1]]
+
+
+def test_a_batch_in_a_value_is_none_where_a_thread_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Threads begin at the first intact batch that they find in their part of a file."""
+    monkeypatch.setattr("brokerless.log.partition._WINDOW_OF_THREADS", 2048)
+    monkeypatch.setattr("brokerless.log.partition.THREADS_FROM", 0)
+    begun: list[bool] = []
+    is_next = _PassedParts.is_next
+
+    def counted(self: _PassedParts, chunk: Chunk) -> bool:
+        begun.append(is_next(self, chunk))
+        return begun[-1]
+
+    monkeypatch.setattr(_PassedParts, "is_next", counted)
+    inner = b"".join(whole_batches.batch(each, 1, value=b"inner") for each in range(40))
+    for number, value in enumerate((b"v" * 500, inner)):
+        batches = [whole_batches.batch(3 * each, 3, value=value) for each in range(40)]
+        (log := tmp_path / str(number) / f"{0:020}.log").parent.mkdir()
+        log.write_bytes(b"".join(batches))
+        begun.clear()
+        several = rows_and_findings(log, jobs=3)
+        assert several == rows_and_findings(log, jobs=1)
+        assert len(several[0]) == 120
+        assert len(begun) > 1
+        assert all(begun) == (value is not inner)
 
 
 @pytest.mark.parametrize("jobs", [1, 3])

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from brokerless.findings import Finding, Kind
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import Batches
-from brokerless.format.read.batch_scan import ScanStop
 from brokerless.format.read.decoder import DecodedRecords, Decoder, load_decoding_kernels
-from brokerless.format.read.one_pass import OnePass
+from brokerless.format.read.one_pass import LARGEST, OnePass
+from brokerless.format.read.resync import find_next_batch
 from brokerless.log import segment
 from brokerless.log.directory import PartitionPath
 from brokerless.log.index.header_times import PASSED_OVER, HeaderTimes
@@ -47,7 +47,6 @@ from brokerless.log.segment import (
     scan_in_one_pass,
 )
 from brokerless.log.storage.files import File, LocalFile
-from brokerless.log.storage.header_reader import header_reader
 from brokerless.log.storage.read_ahead import SPACE, ReadAhead, Window
 from brokerless.log.walk import start_of, walk
 from brokerless.ordered_threads import OrderedStep, in_order, turns
@@ -166,7 +165,8 @@ class FileReader:
         for chunk in scan_in_one_pass(self.file, self.findings.append, self._one_pass(), start=start, end=end):
             if self._is_past(chunk.batches):
                 break
-            load_decoding_kernels(chunk.batches)
+            if chunk.passed is None:
+                load_decoding_kernels(chunk.batches)
             # Checked before anything is left out by its header: a flipped bit would hide records without a word.
             valid = check_checksums(chunk, self.file.path, self.findings.append)
             batches, _, is_overlapping = self._new_batches(chunk, valid)
@@ -193,9 +193,11 @@ class FileReader:
         """Chunks are read, checked, decoded and matched in threads; here, what they give is put in order."""
         before, is_done = NO_BATCHES, False
         if isinstance(self.file, LocalFile) and self._one_pass() is not None:
-            parts = _PassedParts(self.file, start, end, self._is_past)
+            parts = _PassedParts(self.file, start, end)
             work = functools.partial(self._pass, parts)
-            is_done = yield from self._put_in_order(turns(), work, parts.passed)
+            is_done = yield from self._put_in_order(
+                parts.tasks(), work, lambda chunk: not self._is_past(chunk.batches) and parts.is_next(chunk)
+            )
             start, before = parts.stopped_at, parts.before
         if not is_done and start < (self.file.size if end is None else min(end, self.file.size)):
             chunks = _Chunks(self.file, start, end, self.reading.threads, before)
@@ -206,10 +208,10 @@ class FileReader:
         self,
         tasks: Iterator[_TaskT],
         work: Callable[[_TaskT, threading.local], Iterator[_Decoded]],
-        took: Callable[[Chunk], object] = ignore,
+        is_next: Callable[[Chunk], bool] = lambda _: True,
     ) -> Generator[DecodedRows, None, bool]:
-        """The rows of chunks that threads read, in order, each after ``took`` has it; returns whether nothing that is
-        requested can follow."""
+        """The rows of chunks that threads read, in order, up to one that is not ``is_next``; returns whether nothing
+        that is requested can follow."""
         local, is_last = threading.local(), False
 
         def work_of(task: _TaskT) -> Iterator[_Decoded]:
@@ -231,9 +233,8 @@ class FileReader:
                     if is_last:
                         return True
                     self.findings += each.findings
-                    if each.chunk is None:
+                    if each.chunk is None or not is_next(each.chunk):
                         return False
-                    took(each.chunk)
                     batches, is_repeated, is_overlapping = self._new_batches(each.chunk, each.valid)
                     is_last = self._is_last(each.chunk, batches)
                     is_decoded_again = is_repeated or is_overlapping  # which was not known when it was decoded
@@ -254,14 +255,13 @@ class FileReader:
             load_decoding_kernels(chunk.batches)
             yield from self.work(chunk, findings, local.decoder, local.match)
 
-    def _pass(self, parts: _PassedParts, turn: OrderedStep, local: threading.local) -> Iterator[_Decoded]:
-        """Yield what a thread makes of the next part of the file, in one pass, up to a batch that is for others."""
-        at, until = parts.take(turn)
-        is_last = at == until
+    def _pass(self, parts: _PassedParts, part: tuple[int, int], local: threading.local) -> Iterator[_Decoded]:
+        """Yield what a thread makes of a part of the file, in one pass, up to a batch that is for others."""
+        at, until = parts.find_first(*part), part[1]
         while at < until and (chunk := read_in_one_pass(self.file, local.one_pass, at, until)) is not None:
             yield from self.work(chunk, [], local.decoder, local.match)
             at = chunk.base + int(chunk.batches.ends[-1])
-        if is_last or at < until:
+        if at < until:
             yield _Decoded(None, _NO_ROWS, [])
 
     def work(self, chunk: Chunk, findings: list[Finding], decoder: Decoder, match: Match | None) -> Iterator[_Decoded]:
@@ -368,38 +368,38 @@ class FileReader:
 
 
 class _PassedParts:
-    """Parts of a local file that threads read in one pass. Where one begins is known by the headers of those before.
+    """Parts of a local file that threads read in one pass, each from the first intact batch that begins in it. A part
+    counts if its first batch begins where those before it end, as that may lie in a record's value.
 
-    ``stopped_at``: how far (bytes) chunks were given in order, and ``before``: the last batches of these. There is the
-    end, or a batch that is not for one pass.
+    ``stopped_at``: how far (bytes) chunks were given in order, and ``before``: the last batches of these.
     """
 
-    def __init__(self, file: LocalFile, start: int, end: int | None, is_past: Callable[[Batches], bool]) -> None:
+    def __init__(self, file: LocalFile, start: int, end: int | None) -> None:
         self.stopped_at, self.before = start, NO_BATCHES
-        self._file, self._read, self._is_past = file, header_reader(file), is_past
-        self._at, self._until = start, file.size if end is None else min(end, file.size)
-        self._most = min(segment.WINDOW, _WINDOW_OF_THREADS)
-        self._size = min(segment.FIRST_WINDOW, self._most)
+        self._file, self._start, self._end = file, start, file.size if end is None else min(end, file.size)
 
-    def take(self, turn: OrderedStep) -> tuple[int, int]:
-        """Return where the next part begins and ends (bytes), which is the same after the last."""
-        with turn.taken():
-            start = self._at
-            if start >= self._until:
-                return start, start
-            walked, batches = self._read(start, min(start + self._size, self._until), self._file.size)
-            if not len(batches) or self._is_past(batches):
-                self._until = start
-                return start, start
-            self._at, self._size = start + walked.stopped_at, min(8 * self._size, self._most)
-            if walked.stop != ScanStop.LIMIT:
-                self._until = self._at
-            return start, self._at
+    def tasks(self) -> Iterator[tuple[int, int]]:
+        """Yield where each part begins and ends (bytes); the first are small, as reading may end soon."""
+        most, at = min(segment.WINDOW, _WINDOW_OF_THREADS), self._start
+        size = min(segment.FIRST_WINDOW, most)
+        while at < self._end:
+            yield at, min(at + size, self._end)
+            at, size = at + size, min(8 * size, most)
 
-    def passed(self, chunk: Chunk) -> None:
-        """Takes the chunk whose turn it is."""
+    def find_first(self, start: int, until: int) -> int:
+        """Return where the first batch of a part begins (bytes), ``until`` for none."""
+        if start == self._start:
+            return start
+        found = find_next_batch(self._file.read, self._file.size, start, until, LARGEST)
+        return until if found is None else found
+
+    def is_next(self, chunk: Chunk) -> bool:
+        """Return whether a chunk is the one whose turn it is, and counts it as given then."""
+        if chunk.base != self.stopped_at:
+            return False
         self.before = last_batches(self.before, chunk.batches, chunk.base, self._file.size)
         self.stopped_at = chunk.base + int(chunk.batches.ends[-1])
+        return True
 
 
 class _Chunks:

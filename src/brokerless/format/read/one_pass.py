@@ -31,7 +31,7 @@ STEP = 1 << 18
 """Bytes that are read at once: they stay in the second-level cache of a core until their records are decoded."""
 _ENOUGH, _INFLATED = 1 << 19, 4 << 20
 """Bytes of inflated payloads that are decoded at once, and room for them: a batch that may need more is for others."""
-_LARGEST = 1 << 20
+LARGEST = 1 << 20
 """The largest batch that is read here."""
 _FIRST, _MOST = 1 << 18, 8 << 20
 """Bytes of a file that one call reads, at first and at most, as reading may end soon."""
@@ -166,14 +166,14 @@ class _Workspace:
 
     @classmethod
     def allocate(cls) -> _Workspace:
-        whole, most = np.empty(_LARGEST + SPACE + 2 * PAGE, np.uint8), STEP // layouts.BATCH_V2_SIZE + 1
+        whole, most = np.empty(LARGEST + SPACE + 2 * PAGE, np.uint8), STEP // layouts.BATCH_V2_SIZE + 1
         wide, narrow = np.empty((5, most), np.int64), np.empty((3, most), np.int32)
         single = np.zeros((4, most), np.uint8)
         kinds = single[:2].view(np.int8)
         of_window = (*wide, narrow[0], narrow[1], kinds[0], kinds[1], narrow[2], single[2], single[3])
         begin = -whole.ctypes.data % PAGE
         return cls(
-            window=whole[begin : begin + _LARGEST + SPACE + PAGE],
+            window=whole[begin : begin + LARGEST + SPACE + PAGE],
             positions=np.empty(_BATCHES, np.int64),
             heads=np.empty(_BATCHES * layouts.BATCH_V2_SIZE, np.uint8),
             given=np.empty(_BATCHES, np.int32),

@@ -1,3 +1,4 @@
+import java.io.File;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
@@ -13,15 +14,19 @@ import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.record.internal.MemoryRecordsBuilder;
 import org.apache.kafka.common.record.internal.RecordBatch;
 import org.apache.kafka.common.record.TimestampType;
+import org.apache.kafka.storage.internals.log.OffsetIndex;
 
 /**
  * Writes a web shop's event log, the same records once for each compression, as partition directories
- * {@code events-<codec>-0} with one segment each: {@code WriteEvents DIRECTORY RECORDS CODEC...}.
+ * {@code events-<codec>-0} with one segment and its offset index each: {@code WriteEvents DIRECTORY RECORDS CODEC...}.
  *
  * <p>A batch is closed when its records take 16 KiB before compression, so that all files have the same batches.
  */
 public final class WriteEvents {
     private static final int BATCH_BYTES = 16 * 1024;
+    private static final int INDEX_BYTES = 10 << 20;
+    /** A broker's log.index.interval.bytes. */
+    private static final int INDEX_INTERVAL = 4096;
     private static final long SEED = 20260101;
     private static final long FIRST_TIMESTAMP = 1_767_225_600_000L;
     private static final String[] EVENTS = {"view", "view", "view", "view", "search", "cart", "cart", "purchase"};
@@ -39,17 +44,22 @@ public final class WriteEvents {
         for (int i = 2; i < arguments.length; i++) {
             Path partition = Files.createDirectories(directory.resolve("events-" + arguments[i] + "-0"));
             Path file = partition.resolve("00000000000000000000.log");
-            try (FileChannel channel =
-                    FileChannel.open(file, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE)) {
-                new WriteEvents().write(channel, CompressionType.forName(arguments[i]), records);
+            File index = partition.resolve("00000000000000000000.index").toFile();
+            try (OffsetIndex offsets = new OffsetIndex(index, 0, INDEX_BYTES, true);
+                    FileChannel channel =
+                            FileChannel.open(file, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE)) {
+                new WriteEvents().write(channel, offsets, CompressionType.forName(arguments[i]), records);
+                offsets.trimToValidSize();
             }
         }
     }
 
-    private void write(FileChannel channel, CompressionType type, long records) throws IOException {
+    private void write(FileChannel channel, OffsetIndex offsets, CompressionType type, long records)
+            throws IOException {
         Compression compression = Compression.of(type).build();
         ByteBuffer buffer = ByteBuffer.allocate(4 * BATCH_BYTES);
         long offset = 0;
+        long indexed = 0;
         Event event = next();
         while (offset < records) {
             buffer.clear();
@@ -60,6 +70,10 @@ public final class WriteEvents {
                 builder.appendWithOffset(offset++, event.timestamp, event.key, event.value);
                 bytes += event.size();
                 event = next();
+            }
+            if (channel.position() - indexed > INDEX_INTERVAL) {
+                offsets.append(offset - 1, (int) channel.position());
+                indexed = channel.position();
             }
             ByteBuffer batch = builder.build().buffer();
             while (batch.hasRemaining()) {

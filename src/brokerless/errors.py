@@ -98,7 +98,14 @@ class UnwritableError(BrokerlessError):
 
 
 class ClusterError(BrokerlessError):
-    """A running cluster that cannot be reached, does not let us in, or refuses what is sent to it."""
+    """A running cluster that cannot be reached, does not let us in, or refuses what is sent to it.
+
+    ``has_remedy``: whether the text says which settings of the client to see to.
+    """
+
+    def __init__(self, message: str, *, has_remedy: bool = False) -> None:
+        super().__init__(message)
+        self.has_remedy = has_remedy
 
 
 class RefusedError(BrokerlessError):

@@ -130,12 +130,12 @@ class Output:
 
     def _report(self, finding: Finding) -> None:
         if finding.severity != "info":
-            self._say_of_file(str(finding), finding.kind)
+            self._say_of_file(finding.file, finding.message, str(finding), finding.kind)
 
-    def _say_of_file(self, text: str, kind: Kind) -> None:
-        """A line on stderr; what many files have in common, as a key pair that is missing, is a line at the end."""
+    def _say_of_file(self, file: str, reason: str, text: str, kind: Kind) -> None:
+        """A line on stderr, ``text``; a reason that many files have in common, such as a key pair that is missing, is a
+        line at the end."""
         if kind in _OF_MANY_FILES:
-            file, _, reason = text.rpartition(": ")
             self._in_common.setdefault(reason, []).append(file)
         else:
             self.say(text)
@@ -165,12 +165,12 @@ class Output:
         """A path of the command line that cannot be opened."""
         self.exit_code = UNUSABLE
         self.unread += 1
-        self.say(first_line(error))
+        self.say(str(error))
 
     def unreadable_within(self, error: UnreadableError) -> None:
         """The same for a file or directory within such a path: the rest of it is read."""
         self.exit_code = max(self.exit_code, FINDINGS)
-        self._say_of_file(first_line(error), error.kind)
+        self._say_of_file(error.path, error.reason, str(error), error.kind)
 
     def say(self, text: str) -> None:
         """A line on stderr, after all that was written before."""
@@ -302,12 +302,6 @@ def complain(text: str) -> None:
     if not to_pager(text):
         with above_bar():
             print(text, file=stderr, flush=True)
-
-
-def first_line(error: UnreadableError) -> str:
-    """An error of many lines (every place where a library was searched, for example) is cut to the first."""
-    reason = str(error.__cause__ or "").strip()
-    return str(error).replace(reason, reason.splitlines()[0]) if "\n" in reason else str(error)
 
 
 @contextmanager

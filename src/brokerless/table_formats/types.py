@@ -130,7 +130,8 @@ def library_errors(form: str, library: str, where: str) -> Generator[None]:
 
 
 def _system_error(error: Exception, text: str) -> int | None:
-    """The system's ``errno`` in what a library raised: that of Delta has the system's sentence alone."""
+    """Return the system's ``errno`` in what a library raised. An error of Delta is one of Rust's, which has no number:
+    nothing but the system's sentence in its text tells a full disk from others."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
     return next((number for number in (*AGAIN, *RIGHTS) if os.strerror(number) in text), None)

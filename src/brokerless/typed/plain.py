@@ -24,7 +24,6 @@ from brokerless.typed.times import Moment
 Parse = Callable[[bytes], Any]
 """Of one payload: its value. Raises ValueError (RecursionError) for what is none."""
 
-TWICE = "a JSON object has one name twice"
 TIMESTAMP_MS = pa.timestamp("ms", tz="UTC")
 _NUMBERS = {"long": ("q", pa.int64()), "int": ("i", pa.int32()), "short": ("h", pa.int16()),
             "double": ("d", pa.float64()), "float": ("f", pa.float32())}  # fmt: skip
@@ -60,6 +59,10 @@ def parse_json(data: bytes, parse_float: Callable[[str], float] = float) -> Any:
     return json.loads(data.decode(), object_pairs_hook=_object, parse_constant=_no_constant, parse_float=parse_float)
 
 
+class RepeatedNameError(ValueError):
+    """An object of JSON that has one name twice."""
+
+
 class _WrittenFloat(float):
     """A number of JSON with its text, as a decimal has more digits than a double."""
 
@@ -75,7 +78,7 @@ class _WrittenFloat(float):
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError(TWICE)
+        raise RepeatedNameError("a JSON object has one name twice")
     return found
 
 

@@ -365,8 +365,10 @@ def _is_odd(value: bytes) -> bool:
         return True
     try:
         plain.parse_json(text.removeprefix(codecs.BOM_UTF8))
-    except (ValueError, RecursionError) as error:
-        return str(error) == plain.TWICE
+    except plain.RepeatedNameError:
+        return True
+    except (ValueError, RecursionError):
+        return False
     return text.startswith(codecs.BOM_UTF8)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +9,7 @@ from functools import partial
 
 from brokerless.errors import UsageError
 from brokerless.findings import BEFORE_FIRST_SEGMENT, Finding
-from brokerless.jobs.export.refusals import OF_TOPIC, Refusals, Refuse, as_findings, files_missing
+from brokerless.jobs.export.refusals import OF_TOPIC, Refusals, Refuse, as_findings, files_missing, have_one_cause
 from brokerless.jobs.export.tables import PlannedTables
 from brokerless.jobs.export.tasks import Export, ExportTask, left_out_before, tasks_of
 from brokerless.jobs.named_partitions import by_name, topic_id_of_partition
@@ -146,9 +145,8 @@ def plan_topics(
     topics, refused = {each.topic or "" for each in partitions}, dict[str, str]()
     planned = make(refused.__setitem__) if len(topics) > 1 else make()
     if refused.keys() == topics:
-        causes = {re.sub(rf"\b{re.escape(topic)}\b", "", reason) for topic, reason in refused.items()}
-        if len(causes) == 1:  # one topic, or what is the storage's fault
-            return make()
+        if have_one_cause(planned.refusals.topics.values()):
+            return make()  # which raises the first of these errors, as it does for a single topic
         reasons = "; ".join(f"{topic}: {reason}" for topic, reason in sorted(refused.items()))
         raise UsageError(f"no topic can be exported: {reasons}")
     if len(topics) > 1:

@@ -29,13 +29,14 @@ class Refusals:
     export."""
 
     refuse: Refuse | None = None
-    topics: set[str] = field(default_factory=set[str])
+    topics: dict[str, Exception] = field(default_factory=dict[str, Exception])
+    """The error of each refused topic."""
 
     def add(self, topic: str, error: Exception, reason: str) -> None:
         """Goes on without a topic, for a reason; raises the error where an export goes on without none."""
         if self.refuse is None:
             raise error
-        self.topics.add(topic)
+        self.topics[topic] = error
         self.refuse(topic, reason)
 
     @contextmanager
@@ -56,6 +57,26 @@ def reason_of(error: BaseException) -> str:
         return f"{text}{_GOES_ON}"
     remedy = _REMEDIES.get(_number(error))
     return text if remedy is None else f"{text}; {remedy}{_GOES_ON}"
+
+
+def have_one_cause(errors: Iterable[BaseException]) -> bool:
+    """Return whether topics are refused for one reason, which is of the storage that they share: a full disk, or a
+    directory that this user may not read."""
+    causes = {_cause(each) for each in errors}
+    return len(causes) == 1 and None not in causes
+
+
+def _cause(error: BaseException | None) -> tuple[type[BaseException], str | int | None] | None:
+    """Return what tells an error of a storage from others; None for an error of one topic alone."""
+    match error:
+        case RefusedTopicError():
+            return _cause(error.__cause__)
+        case UnreadableError():
+            return UnreadableError, error.reason
+        case UnwritableError() | OSError():
+            return type(error), _number(error)
+        case _:
+            return None
 
 
 def _number(error: BaseException) -> int | None:

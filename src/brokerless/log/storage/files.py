@@ -394,7 +394,7 @@ def limit_exceeded(path: str, text: str, size: int, limit: int, position: int | 
 def _without_permission(path: str, error: PermissionError) -> str:
     """Return who may read a file or directory: whoever it belongs to, if this user may at least see that."""
     if "://" in path:
-        return f"no permission: {error}; use credentials that may read this"
+        return f"no permission: {_first_line(error)}; use credentials that may read this"
     with suppress(OSError):
         owner = Path(path).stat().st_uid
         if owner != os.geteuid():
@@ -436,4 +436,9 @@ def _reason(error: Exception, path: str) -> str:
         case OSError(strerror=str() as text) if text:
             return text
         case _:
-            return str(error) or type(error).__name__
+            return _first_line(error)
+
+
+def _first_line(error: Exception) -> str:
+    """Return the first line of an error: others have every place where a library was searched, for example."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__

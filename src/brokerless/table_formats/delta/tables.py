@@ -145,7 +145,9 @@ class DeltaTables:
         except Exception as error:
             if not DeltaTable.is_deltatable(path, self._options):  # it raises where the path is no directory
                 return None
-            if "columnMapping" in str(error):  # which old versions of deltalake do not open where a struct has them
+            # Old versions of deltalake raise a general error of their kernel for a table whose structs have mapped
+            # columns, before its properties can be asked: nothing but the text tells it from others.
+            if "columnMapping" in str(error):
                 raise self._has_mapping(name) from error
             raise
 

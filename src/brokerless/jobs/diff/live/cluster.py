@@ -72,7 +72,7 @@ def connect(url: str, client: ClientConfig = None) -> ClusterConnection:
     try:
         connection.open()
     except ClusterError as error:
-        if "security.protocol" in config or "--command-config" in str(error):
+        if "security.protocol" in config or error.has_remedy:
             raise
         advice = "if its listener needs TLS or a login, give the client's settings by --command-config"
         raise ClusterError(f"{error}; {advice}") from error

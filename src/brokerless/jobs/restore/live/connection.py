@@ -127,7 +127,8 @@ class ClusterConnection:
             if self.denied is not None or not _is_silence(library, error):
                 raise
             advice = "see whether the address is right, and whether it needs TLS or a login (--command-config)"
-            raise ClusterError(f"{self.bootstrap}: no broker answers here{self._last_problem()}; {advice}") from error
+            text = f"{self.bootstrap}: no broker answers here{self._last_problem()}; {advice}"
+            raise ClusterError(text, has_remedy=True) from error
         self.cluster_id, self.brokers = str(metadata.cluster_id), tuple(sorted(metadata.brokers))
 
     def create(self, make: Callable[[], Any]) -> Any:

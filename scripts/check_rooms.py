@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import cast
 
 ORDER = (
-    "text findings errors bounds progress kafka_names clock ordered_threads offset_spans values arrow schemas",
+    "text findings errors bounds progress kafka_names clock ordered_threads offset_spans values arrays arrow schemas",
     "format.layouts format.kernel_library format.compiler format.kernel format.intrinsics format.varint format.columns",
     "format.plain_varint format.crc format.codecs format.read",
     "format.messages format.other_files format.write format.control format.convert format.filter format.append",

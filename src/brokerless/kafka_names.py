@@ -12,6 +12,9 @@ COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
 TopicPartition = tuple[str, int]
 """A topic and a partition's number, as Kafka's ``TopicPartition``."""
 
+TopicIdPartition = tuple[str, int]
+"""A topic's ID and a partition's number: another topic of the same name has another ID."""
+
 Isolation = Literal["read_uncommitted", "read_committed"]
 ISOLATION_LEVELS: tuple[Isolation, ...] = get_args(Isolation)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 from brokerless.findings import Finding
 
@@ -13,10 +14,17 @@ Report = Callable[[Finding], None]
 """Called with each finding, when it is found."""
 Say = Callable[[str], object]
 """Called with a text for people."""
+Phase = Callable[[str, int | None], AbstractContextManager[Done]]
+"""Begins a part of the work, by its name and the bytes to read, where these are known."""
 
 
 def ignore(*_: object) -> None:
     """Takes what nobody wants to know."""
+
+
+def no_phase(_: str, __: int | None) -> AbstractContextManager[Done]:
+    """Begins a part of the work that nobody wants to know of."""
+    return nullcontext(ignore)
 
 
 def limited(

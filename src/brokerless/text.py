@@ -21,7 +21,7 @@ _MOST_ESCAPES = 1 << 14
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT = "\ufffd".encode()
 
-Item = TypeVar("Item")
+ItemT = TypeVar("ItemT")
 _MOST_ROWS = 60
 _MOST_LINES = 20
 _SHOWN = 60
@@ -165,7 +165,7 @@ def short_html(self: Any) -> str:
     return html_table(type(self).__name__, ("field", "value"), rows)
 
 
-class ShownList(list[Item]):
+class ShownList(list[ItemT]):
     """A list whose ``repr`` has a line for each of the first items, and which a notebook shows as a table, with
     ``name`` above it."""
 

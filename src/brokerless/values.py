@@ -24,7 +24,12 @@ Int32OrNone = Annotated[int, Meta(ge=-1, le=MAX_INT32)]
 Int64OrNone = Annotated[int, Meta(ge=-1, le=MAX_INT64)]
 """Offsets and the like; -1 without one."""
 Sha256 = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+Uuid = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{22}\Z")]
+"""IDs of topics and of remote segments, in base64 as Kafka writes them."""
 LONGEST_REASON = 500
+
+Row = dict[str, Any]
+"""A row of a table, or a message of Kafka, by the names of its fields."""
 
 
 class WrongJsonError(ValueError):

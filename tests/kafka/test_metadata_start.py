@@ -19,7 +19,7 @@ from brokerless.clusters.start.directories import plan_directories
 from brokerless.clusters.start.job import plan_restart
 from brokerless.clusters.start.results import DirectoryRestart
 from brokerless.findings import remedy_of
-from brokerless.internals.metadata.records import Record, encode_record
+from brokerless.internals.metadata.records import MetadataRecord, encode_record
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory, resolve
 from brokerless.log.storage.location import Location
@@ -41,7 +41,7 @@ Change = Callable[[Path, Path], object]
 """Of the two log directories of a broker; the first has the metadata and ``plain-1``."""
 
 
-def append(*records: Record) -> Change:
+def append(*records: MetadataRecord) -> Change:
     """Adds records to the metadata's log, each in a batch."""
     return lambda first, _: append_values(first, *(encode_record(*each) for each in records))
 
@@ -151,7 +151,7 @@ PARTITION: dict[str, Any] = {
     "leader": 1, "leaderEpoch": 0, "partitionEpoch": 0, "directories": ["A" * 22],
 }  # fmt: skip
 PRODUCER_IDS: dict[str, Any] = {"brokerId": 1, "brokerEpoch": 1, "nextProducerId": 50_000}
-BEGIN: Record = ("BEGIN_TRANSACTION_RECORD", 0, {"name": "any"})
+BEGIN: MetadataRecord = ("BEGIN_TRANSACTION_RECORD", 0, {"name": "any"})
 
 CASES: dict[str, Change] = {
     "unchanged": lambda *_: None,

@@ -36,7 +36,7 @@ _DUMB = ("", "dumb", "unknown")
 
 
 @dataclass(slots=True)
-class _Phase:
+class _ShownPhase:
     """What a command does now. ``total`` in bytes, None if it is not known."""
 
     what: str
@@ -50,7 +50,7 @@ class _Bar:
         self._terminal = terminal
         self._screen = RLock()
         self._counting = Lock()
-        self._phases: list[_Phase] = []
+        self._phases: list[_ShownPhase] = []
         self._samples: deque[tuple[float, int]] = deque()
         self._is_drawn = self._is_line_open = self._is_given_up = False
         self._quiet_until = monotonic() + DELAY_S
@@ -65,7 +65,7 @@ class _Bar:
     @contextmanager
     def phase(self, what: str, total: int | None) -> Generator[Done]:
         with self._counting:
-            phase = _Phase(what, total, monotonic())
+            phase = _ShownPhase(what, total, monotonic())
             self._phases.append(phase)
             self._samples.clear()
 

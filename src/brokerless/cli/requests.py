@@ -15,7 +15,7 @@ from brokerless.requests import option_types as types
 from brokerless.requests import shared
 from brokerless.requests.options import Option, flags_of, options_of
 
-Request = TypeVar("Request")
+RequestT = TypeVar("RequestT")
 
 
 def add_request(
@@ -59,7 +59,7 @@ def _settings(option: Option, default: Any, *, is_way: bool) -> dict[str, Any]:
     return found | {"default": shown, "help": text}
 
 
-def request_of(request: Callable[..., Request], options: Namespace, **more: Any) -> Request:
+def request_of(request: Callable[..., RequestT], options: Namespace, **more: Any) -> RequestT:
     """Return the request of a command line; times are of its zone. ``more``: what is no option, or another there."""
     found: dict[str, Any] = {}
     for name, option, default in options_of(request):  # pyright: ignore[reportArgumentType]

@@ -29,8 +29,7 @@ from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.progress import Done, ignore
 from brokerless.schemas import NAME, TIMESTAMP
 from brokerless.text import short_html, short_repr
-
-Row = dict[str, Any]
+from brokerless.values import Row
 
 SCHEMAS: Mapping[str, pa.Schema] = {
     "cluster": pa.schema(

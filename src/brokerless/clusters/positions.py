@@ -17,7 +17,7 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.seek import end_offset
 from brokerless.progress import ignore
 
-Limits = tuple[int, int]
+OffsetLimits = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class PositionLimits:
     """Those that are loaded and served."""
     emptied: Collection[TopicPartition]
     """Those that begin empty."""
-    of: Callable[[PartitionPath], Limits | None]
+    of: Callable[[PartitionPath], OffsetLimits | None]
     """Where the log of a partition starts and ends then; None where that is not known."""
 
 
@@ -38,7 +38,7 @@ def positions_past_end(
     """Yield the positions in partitions of this node that end before them."""
     served = after.served
 
-    def limits_of(position: GroupPosition) -> Limits | None:
+    def limits_of(position: GroupPosition) -> OffsetLimits | None:
         place = position.topic, position.partition
         row = cluster.row(*place)
         if row is None or list(row["replicas"]) != [node.node_id]:

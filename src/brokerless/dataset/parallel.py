@@ -8,19 +8,19 @@ from threading import Event, Thread
 
 import pyarrow as pa
 
-Read = Callable[[], Iterator[pa.RecordBatch]]
+ReadTable = Callable[[], Iterator[pa.RecordBatch]]
 _WAIT = 0.1
 """Seconds after which a thread looks whether anybody still waits for it."""
 
 
-def read_all(reads: Sequence[Read], threads: int) -> Iterator[pa.RecordBatch]:
+def read_all(reads: Sequence[ReadTable], threads: int) -> Iterator[pa.RecordBatch]:
     """The record batches of several readers: with one thread, or one reader, one reader's after the other's. Else as
     they come, of each in its order; no more than two for each thread are held. Raises what a reader raises."""
     if threads < 2 or len(reads) < 2:
         for read in reads:
             yield from read()
         return
-    waiting: Queue[Read] = Queue()
+    waiting: Queue[ReadTable] = Queue()
     for read in reads:
         waiting.put(read)
     done: Queue[pa.RecordBatch | BaseException | None] = Queue(2 * threads)
@@ -47,7 +47,7 @@ def read_all(reads: Sequence[Read], threads: int) -> Iterator[pa.RecordBatch]:
             each.join()
 
 
-def _work(waiting: Queue[Read], done: Queue[pa.RecordBatch | BaseException | None], stopped: Event) -> None:
+def _work(waiting: Queue[ReadTable], done: Queue[pa.RecordBatch | BaseException | None], stopped: Event) -> None:
     """Takes readers until there is none left."""
 
     def put(found: pa.RecordBatch | BaseException | None) -> bool:

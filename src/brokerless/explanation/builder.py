@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from brokerless.explanation.field import Field, Inflated, Part, Value
+from brokerless.explanation.field import Field, FieldValue, Inflated, Part
 from brokerless.explanation.varints import Varint, read_varint
 
 MOST_FIELDS = 200_000
@@ -44,7 +44,7 @@ class Group:
 
     name: str
     position: int
-    value: Value = None
+    value: FieldValue = None
     note: str = ""
     expected: str | None = None
     fields: list[Field] = field(default_factory=list[Field])
@@ -109,7 +109,7 @@ class FieldBuilder:
         self,
         name: str,
         length: int,
-        value: Value = None,
+        value: FieldValue = None,
         said: Said = Said(),
         inflated: Inflated | None = None,
         children: tuple[Field, ...] = (),
@@ -176,7 +176,7 @@ class FieldBuilder:
         return data
 
     def take_nested(
-        self, name: str, length: int, fill: Callable[[FieldBuilder], None], note: str = "", value: Value = None
+        self, name: str, length: int, fill: Callable[[FieldBuilder], None], note: str = "", value: FieldValue = None
     ) -> None:
         """Takes the next bytes as a group that ``fill`` makes fields of; where their sense ends, only theirs does."""
         data = self.data[self.at : self.at + length]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from brokerless.explanation.builder import FieldBudget, FieldBuilder, Said, build
-from brokerless.explanation.field import Field, Value
+from brokerless.explanation.field import Field, FieldValue
 from brokerless.explanation.records import RecordRange
 from brokerless.log import names
 from brokerless.log.checkpoint.text_files import MalformedFileError, parse_integer, parse_uuid
@@ -19,22 +19,22 @@ _WORD = re.compile(rb"[^ \t\x0b\f\r\n]+[ \t\x0b\f]*(?:\r\n|\r|\n|$)?")
 _NAMED = re.compile(rb"([^:\r\n]*:[ \t\x0b\f]+)([^\r\n]*(?:\r\n|\r|\n|$))")
 _PROPERTY = re.compile(rb"((?:\\.|[^\\:= \t\f\r\n])*[ \t\f]*[:=]?[ \t\f]*)([^\r\n]*(?:\r\n|\r|\n|$))")
 
-_Parse = Callable[[str], Value]
+_Parse = Callable[[str], FieldValue]
 
 
-def _text(text: str) -> Value:
+def _text(text: str) -> FieldValue:
     return text
 
 
-def _int32(text: str) -> Value:
+def _int32(text: str) -> FieldValue:
     return parse_integer(text, text)
 
 
-def _int64(text: str) -> Value:
+def _int64(text: str) -> FieldValue:
     return parse_integer(text, text, 64)
 
 
-def _uuid(text: str) -> Value:
+def _uuid(text: str) -> FieldValue:
     return parse_uuid(text, text)
 
 
@@ -118,7 +118,7 @@ def _take_properties(builder: FieldBuilder) -> None:
             _take_text(builder, "value", match[2], parse=partial(_parse_property, name), note="")
 
 
-def _parse_property(name: str, text: str) -> Value:
+def _parse_property(name: str, text: str) -> FieldValue:
     parse = {"version": _int32, "broker.id": _int32, "node.id": _int32, "directory.id": _uuid}.get(name, _text)
     return parse(_unescape(text))
 
@@ -140,11 +140,11 @@ def _take_json(builder: FieldBuilder) -> None:
     builder.take_rest(name="end")
 
 
-def _take_word(builder: FieldBuilder, name: str, parse: _Parse, note: str) -> Value:
+def _take_word(builder: FieldBuilder, name: str, parse: _Parse, note: str) -> FieldValue:
     return _take_text(builder, name, _match(_WORD, builder), parse=parse, note=note)
 
 
-def _take_text(builder: FieldBuilder, name: str, data: bytes, parse: _Parse, note: str) -> Value:
+def _take_text(builder: FieldBuilder, name: str, data: bytes, parse: _Parse, note: str) -> FieldValue:
     """Takes text and what separates it; its value is without."""
     try:
         value = parse(_decode(data).rstrip(" \t\x0b\f\r\n"))

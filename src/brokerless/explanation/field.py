@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-Value = int | float | str | bytes | bool | None
+FieldValue = int | float | str | bytes | bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Part:
 
     bits: str
     name: str
-    value: Value
+    value: FieldValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Field:
     """In bytes."""
     own: bytes = b""
     """The bytes of a field without ``children``."""
-    value: Value = None
+    value: FieldValue = None
     """What the bytes say, decoded."""
     note: str = ""
     """Where the value comes from, and what it means."""

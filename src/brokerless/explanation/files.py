@@ -12,7 +12,7 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.explanation.batches import ExplainSettings, explain_entry
 from brokerless.explanation.builder import FieldBudget
 from brokerless.explanation.checkpoints import FILES, explain_text_file
-from brokerless.explanation.field import Field, Value, leaves, problems
+from brokerless.explanation.field import Field, FieldValue, leaves, problems
 from brokerless.explanation.indexes import LAYOUTS, explain_index
 from brokerless.explanation.records import RecordRange
 from brokerless.explanation.remote.manifests import explain_manifest
@@ -211,7 +211,7 @@ def _meaning(field: Field) -> str:
     return field.note if field.expected is None else f"expected {field.expected}; {field.note}"
 
 
-def _text(value: Value) -> str:
+def _text(value: FieldValue) -> str:
     if value is None:
         return ""
     return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)

@@ -18,6 +18,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import Int64s
 from brokerless.errors import UsageError
 from brokerless.findings import Kind
 from brokerless.format import layouts
@@ -30,8 +31,6 @@ from brokerless.format.write.column_slices import MOST_BYTES, concat_buffers, da
 from brokerless.format.write.compression_ratio import CompressionRatioEstimator
 from brokerless.format.write.encoder import Encoder, cut_batches, cut_by_count
 from brokerless.format.write.grouping import BatchGroup, decode_groups, join_groups
-
-Int64s = NDArray[np.int64]
 
 LOST = {
     "headers": "record headers",

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import Bools, Int64s
 from brokerless.findings import Kind
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
@@ -34,9 +35,6 @@ from brokerless.format.write.column_slices import (
     slice_rows,
 )
 from brokerless.format.write.encoder import Encoder, build_headers
-
-Int64s = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +126,7 @@ class BatchFilter:
             end = int(batches.ends[-1]) if len(batches) else 0
             if end - start == int(batches.sizes.sum()):
                 return FilteredBatches(whole.buffer[start:end], unchanged, ~retained)
-        ranges = _Ranges(len(batches))
+        ranges = _BatchRanges(len(batches))
         ranges.put(np.flatnonzero(unchanged), whole.buffer, batches.positions[unchanged], batches.ends[unchanged])
         for chosen, magic, codec in _kinds(batches, rebuilt & (kept > 0), upgrade):
             encoder = self._encoder(magic, codec)
@@ -262,7 +260,7 @@ def _header_alone(batches: Batches, encoder: Encoder) -> tuple[NDArray[np.uint8]
     return buffer, starts, starts + layouts.BATCH_V2_SIZE
 
 
-class _Ranges:
+class _BatchRanges:
     """Where the bytes of each batch are, among some buffers."""
 
     def __init__(self, count: int) -> None:

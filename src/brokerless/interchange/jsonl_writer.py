@@ -43,7 +43,7 @@ COLUMNS = (
 )
 """The columns of a record's line, in this order; ``control`` follows for control records."""
 
-Block = bytes | memoryview
+LineBuffer = bytes | memoryview
 
 _UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """DEL, C1 controls, and what Unicode's bidirectional algorithm obeys (UAX 9): a terminal may obey these."""
@@ -101,7 +101,9 @@ def begin_compiling() -> None:
     kernel.begin_compiling([write_rows])
 
 
-def records(batch: pa.RecordBatch, mode: BytesMode = "auto", controls: Sequence[Any] | None = None) -> Iterator[Block]:
+def records(
+    batch: pa.RecordBatch, mode: BytesMode = "auto", controls: Sequence[Any] | None = None
+) -> Iterator[LineBuffer]:
     """The lines of records: those of :data:`COLUMNS` that ``batch`` has, in this order.
 
     ``batch`` has columns of ``schemas.RECORDS``. ``controls``: for each row what is written as its ``control``, where
@@ -149,7 +151,7 @@ def _codes(column: Column) -> NDArray[Any]:
     return arrow.numbers(column, np.int32)
 
 
-def _run(batch: pa.RecordBatch, mode: BytesMode) -> Iterator[Block]:
+def _run(batch: pa.RecordBatch, mode: BytesMode) -> Iterator[LineBuffer]:
     from brokerless.interchange.jsonl_writer_kernels import write_rows
 
     texts, ends = _fixed_texts(batch)
@@ -171,7 +173,7 @@ def _run(batch: pa.RecordBatch, mode: BytesMode) -> Iterator[Block]:
         row = write_rows(row, batch.num_rows, texts, ends, *arguments, out, used)  # pyright: ignore[reportCallIssue]
         text = out.data[: int(used[0])]
         # A short piece that is kept must not keep all of the buffer.
-        piece: list[Block] = [text if len(text) > _CAPACITY // 2 else bytes(text)]
+        piece: list[LineBuffer] = [text if len(text) > _CAPACITY // 2 else bytes(text)]
         del out, text  # or it would not be free when the piece is done with
         if used[0]:
             yield piece.pop()
@@ -219,7 +221,7 @@ def _headers(column: Column | None) -> tuple[Any, ...]:
     return arrow.ends(column), *_nullable(keys)[:2], *_nullable(values)
 
 
-def _one_record(batch: pa.RecordBatch, row: int, mode: BytesMode, end: str = "") -> Iterator[Block]:
+def _one_record(batch: pa.RecordBatch, row: int, mode: BytesMode, end: str = "") -> Iterator[LineBuffer]:
     """One line in as many pieces as it takes: for values that outgrow the buffer, and for control records."""
     separator = "{"
     for name in COLUMNS:
@@ -248,7 +250,7 @@ def _one_record(batch: pa.RecordBatch, row: int, mode: BytesMode, end: str = "")
     yield f"{end}}}\n".encode()
 
 
-def _bytes(scalar: Any, mode: BytesMode) -> Iterator[Block]:
+def _bytes(scalar: Any, mode: BytesMode) -> Iterator[LineBuffer]:
     from brokerless.interchange.json_string_kernels import WORST_ESCAPE
     from brokerless.interchange.jsonl_writer_kernels import SLACK, escape, is_utf8
 

@@ -32,7 +32,7 @@ _UNLIKELY = 1000
 """In so many cases chance has the names of a partition hash to it once; then its number is taken for the last one."""
 _SHOWN = 3
 
-Value = TypeVar("Value")
+ValueT = TypeVar("ValueT")
 
 
 @lru_cache(1 << 16)
@@ -83,13 +83,13 @@ def counts_beside(partitions: Iterable[PartitionPath]) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(Generic[Value]):
+class Entry(Generic[ValueT]):
     """What a partition has of a name; ``timestamp``: of its newest record there (ms)."""
 
     name: str
     partition: int
     timestamp: int
-    value: Value
+    value: ValueT
 
 
 def count_of(
@@ -109,14 +109,14 @@ def count_of(
     return count if is_proven and count ** min(len(last), _UNLIKELY) >= _UNLIKELY else None
 
 
-def current(entries: Sequence[Entry[Value]], count: int | None) -> tuple[list[Entry[Value]], list[Entry[Value]]]:
+def current(entries: Sequence[Entry[ValueT]], count: int | None) -> tuple[list[Entry[ValueT]], list[Entry[ValueT]]]:
     """Split entries into those that a coordinator loads, where a topic has so many partitions, and those that it does
     not. Where the number is not known, the partition with the newest record of a name has it."""
     newest: dict[str, tuple[int, int]] = {}
     for each in entries if count is None else ():
         newest[each.name] = max(newest.get(each.name, (MIN_INT64, -1)), (each.timestamp, each.partition))
-    loaded: list[Entry[Value]] = []
-    moved: list[Entry[Value]] = []
+    loaded: list[Entry[ValueT]] = []
+    moved: list[Entry[ValueT]] = []
     for each in entries:
         place = newest[each.name][1] if count is None else partition_of(each.name, count)
         (loaded if each.partition == place else moved).append(each)

@@ -19,7 +19,7 @@ from brokerless.internals.records import CLUSTER_METADATA, CONSUMER_OFFSETS, TOP
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath
 from brokerless.log.partition import transactions_of
-from brokerless.log.producer.transactions import State
+from brokerless.log.producer.transactions import TransactionState
 from brokerless.log.ranges import Range
 from brokerless.log.storage.paths import directory_name, parent_directory
 from brokerless.progress import Report, ignore
@@ -38,7 +38,7 @@ class RawRecord:
     timestamp: int
     key: bytes | None
     value: bytes | None
-    transaction: State | None
+    transaction: TransactionState | None
     file: str
     position: int
 
@@ -133,15 +133,15 @@ def last_by_key(
     return list(last.values())
 
 
-def _transaction_states(partition: PartitionPath, end_offset: int | None) -> dict[str, dict[int, State]]:
+def _transaction_states(partition: PartitionPath, end_offset: int | None) -> dict[str, dict[int, TransactionState]]:
     """Return what became of the transaction of each transactional batch before ``end_offset``, by file and position."""
-    spans: dict[int, list[tuple[int, int, State]]] = {}
+    spans: dict[int, list[tuple[int, int, TransactionState]]] = {}
     for each in transactions_of(partition).all:
         if each.first_offset is not None:
             has_ended = end_offset is None or each.last_offset < end_offset
             state = each.state if has_ended else "open"
             spans.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset, state))
-    found: dict[str, dict[int, State]] = {}
+    found: dict[str, dict[int, TransactionState]] = {}
     if not spans:
         return found
     for of_producer in spans.values():
@@ -156,7 +156,7 @@ def _transaction_states(partition: PartitionPath, end_offset: int | None) -> dic
     return found
 
 
-def _state(spans: list[tuple[int, int, State]], offset: int) -> State:
+def _state(spans: list[tuple[int, int, TransactionState]], offset: int) -> TransactionState:
     """Return the state of the transaction that has an offset, among those of one producer, which follow one another."""
     at = bisect_right(spans, offset, key=lambda span: span[0])
     return spans[at - 1][2] if at and offset <= spans[at - 1][1] else "open"

@@ -43,7 +43,7 @@ class InternalRecord:
     type: str | None
     key: dict[str, Any] | None
     payload: dict[str, Any] | None
-    problem: tuple[Problem, str] | None = None
+    problem: tuple[RecordProblem, str] | None = None
 
     @property
     def key_data(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class InternalRecord:
         return None if self.payload is None else self.payload["data"]
 
 
-Problem = Literal[Kind.RECORD_TYPE_UNKNOWN, Kind.RECORD_VERSION_UNKNOWN, Kind.RECORD_UNREADABLE]
+RecordProblem = Literal[Kind.RECORD_TYPE_UNKNOWN, Kind.RECORD_VERSION_UNKNOWN, Kind.RECORD_UNREADABLE]
 
 
 def decode_record(topic: str, key: bytes | None, value: bytes | None) -> InternalRecord:
@@ -84,7 +84,7 @@ def _decode_coordinator(topic: str, key: bytes | None, value: bytes | None) -> I
     return InternalRecord(name, key_json, {"version": str(version), "data": data})
 
 
-def _key(topic: str, key: bytes) -> tuple[int, str | None, dict[str, Any] | None, tuple[Problem, str] | None]:
+def _key(topic: str, key: bytes) -> tuple[int, str | None, dict[str, Any] | None, tuple[RecordProblem, str] | None]:
     """A key's type id, type and JSON; or why it has none."""
     known = messages(topic).keys
     type_id = -1
@@ -136,11 +136,11 @@ def _decode_embedded(data: dict[str, Any]) -> None:
                 continue
 
 
-def _unknown_type(type_id: int) -> tuple[Problem, str]:
+def _unknown_type(type_id: int) -> tuple[RecordProblem, str]:
     return Kind.RECORD_TYPE_UNKNOWN, f"a record of type {type_id}, which is not known"
 
 
-def _unknown(message: Message, version: int) -> tuple[Problem, str]:
+def _unknown(message: Message, version: int) -> tuple[RecordProblem, str]:
     newest = message.versions[-1]
     return Kind.RECORD_VERSION_UNKNOWN, f"a record of {message.name}, version {version}; known are those up to {newest}"
 

@@ -52,8 +52,7 @@ from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.storage.paths import directory_name, parent_directory
 from brokerless.progress import Report
-
-Row = dict[str, Any]
+from brokerless.values import Row
 
 _GROUPS = ("offsets", "groups", "members")
 CLUSTER = STATE.keys() - {*_GROUPS, "transactionalIds", "remoteSegments", *CONNECT}

@@ -130,7 +130,7 @@ def entry_of(location: Location) -> DirectoryEntry:
         return DirectoryEntry(location.path.rpartition("/")[2], location, False, size=file.size, modified=modified)
 
 
-class _Head(LenientValue, frozen=True):
+class _ManifestHead(LenientValue, frozen=True):
     manifest: Literal[1]
 
 
@@ -294,7 +294,7 @@ def _parse(path: str, data: bytes, head: Mapping[str, Any]) -> dict[str, Manifes
 
 def _is_manifest(line: bytes) -> bool:
     try:
-        from_json(line, _Head)
+        from_json(line, _ManifestHead)
     except WrongJsonError:
         return False
     return True

@@ -38,7 +38,7 @@ _DELETED = ".deleted"
 _KINDS: tuple[SegmentFileKind, ...] = ("log", "offset-index", "time-index", "transaction-index", "producer-snapshot")
 _STATES: tuple[SegmentFileState, ...] = ("live", "cleaned", "swap", "deleted")
 
-Result = TypeVar("Result")
+ResultT = TypeVar("ResultT")
 
 
 class ReplacedError(UnreadableError):
@@ -233,7 +233,7 @@ def list_again(partition: PartitionPath, report: Report) -> PartitionPath | None
     return replace(found[0], **own)
 
 
-def with_current_listing(partition: PartitionPath, work: Callable[[PartitionPath], Result]) -> Result:
+def with_current_listing(partition: PartitionPath, work: Callable[[PartitionPath], ResultT]) -> ResultT:
     """Return what ``work`` makes of a partition; where it raises :class:`ReplacedError`, of the partition listed
     again."""
     for _ in range(TRIES):

@@ -32,7 +32,7 @@ from brokerless.log.offsets_once.segments import FirstSegmentWins, RepeatedOffse
 from brokerless.log.positions import highest_before, is_followed
 from brokerless.log.producer.recorded_aborts import RecordedAborts
 from brokerless.log.producer.transactions import Transactions, find_transactions
-from brokerless.log.ranges import EVERYTHING, Countdown, Range, Span, both, is_past, reaches_end
+from brokerless.log.ranges import EVERYTHING, Countdown, FileSpan, Range, both, is_past, reaches_end
 from brokerless.log.segment import (
     NO_BATCHES,
     Chunk,
@@ -62,8 +62,9 @@ chunk usually inflates to, lest its thread pause while others are waited for."""
 
 _NO_ROWS = np.zeros(0, np.bool_)
 
-_TaskT = TypeVar("_TaskT")
+TaskT = TypeVar("TaskT")
 Match = Callable[[DecodedRecords], NDArray[np.bool_]]
+"""Return which of some decoded records are selected: bool, shape ``(rows,)``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class Reading:
     transactions: Transactions | None = None
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     watch: Callable[[str, Chunk, NDArray[np.bool_]], object] | None = None
-    span: Span | None = None
+    span: FileSpan | None = None
     matcher: Callable[[], Match] | None = None
     any_of: tuple[bytes, ...] = ()
     threads: int = 1
@@ -206,15 +207,15 @@ class FileReader:
 
     def _put_in_order(
         self,
-        tasks: Iterator[_TaskT],
-        work: Callable[[_TaskT, threading.local], Iterator[_Decoded]],
+        tasks: Iterator[TaskT],
+        work: Callable[[TaskT, threading.local], Iterator[_Decoded]],
         is_next: Callable[[Chunk], bool] = lambda _: True,
     ) -> Generator[DecodedRows, None, bool]:
         """The rows of chunks that threads read, in order, up to one that is not ``is_next``; returns whether nothing
         that is requested can follow."""
         local, is_last = threading.local(), False
 
-        def work_of(task: _TaskT) -> Iterator[_Decoded]:
+        def work_of(task: TaskT) -> Iterator[_Decoded]:
             if not hasattr(local, "decoder"):
                 local.decoder, local.match = self.reading.decoder(), self.reading.make_match()
                 local.one_pass = OnePass(local.decoder, control=self.reading.control)

@@ -95,7 +95,7 @@ def from_log_start(partition: PartitionPath) -> Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class FileSpan:
     """``start_offset <= offset < end_offset`` holds for all batches that are read of a file, of which the first begins
     at ``start`` (bytes)."""
 

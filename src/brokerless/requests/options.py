@@ -17,8 +17,8 @@ from brokerless.requests.option_types import OptionType
 
 P = ParamSpec("P")
 Own = TypeVar("Own")
-Request = TypeVar("Request")
-Result = TypeVar("Result")
+RequestT = TypeVar("RequestT")
+ResultT = TypeVar("ResultT")
 Class = TypeVar("Class", bound=type[Any])
 _WIDTH = 112
 """Columns of a line of a docstring, without its margins."""
@@ -106,13 +106,13 @@ def _checked(own: Field[Any], value: Any) -> Any:
 
 
 def takes(
-    make: Callable[P, Request],
-) -> Callable[[Callable[[Own, Request], Result]], Callable[Concatenate[Own, P], Result]]:
+    make: Callable[P, RequestT],
+) -> Callable[[Callable[[Own, RequestT], ResultT]], Callable[Concatenate[Own, P], ResultT]]:
     """A method whose keywords are the options of a request; its docstring gets a section about them."""
 
-    def decorate(method: Callable[[Own, Request], Result]) -> Callable[Concatenate[Own, P], Result]:
+    def decorate(method: Callable[[Own, RequestT], ResultT]) -> Callable[Concatenate[Own, P], ResultT]:
         @wraps(method)
-        def call(own: Own, /, *positional: P.args, **named: P.kwargs) -> Result:
+        def call(own: Own, /, *positional: P.args, **named: P.kwargs) -> ResultT:
             return method(own, _made(make, method.__name__, positional, named))
 
         _describe(call, make, method)
@@ -121,12 +121,12 @@ def takes(
     return decorate
 
 
-def asks(make: Callable[P, Request]) -> Callable[[Callable[[Request], Result]], Callable[P, Result]]:
+def asks(make: Callable[P, RequestT]) -> Callable[[Callable[[RequestT], ResultT]], Callable[P, ResultT]]:
     """A function whose parameters are the options of a request; its docstring gets a section about them."""
 
-    def decorate(function: Callable[[Request], Result]) -> Callable[P, Result]:
+    def decorate(function: Callable[[RequestT], ResultT]) -> Callable[P, ResultT]:
         @wraps(function)
-        def call(*positional: P.args, **named: P.kwargs) -> Result:
+        def call(*positional: P.args, **named: P.kwargs) -> ResultT:
             return function(_made(make, function.__name__, positional, named))
 
         _describe(call, make, function)
@@ -135,7 +135,7 @@ def asks(make: Callable[P, Request]) -> Callable[[Callable[[Request], Result]], 
     return decorate
 
 
-def _made(make: Callable[..., Request], function: str, positional: tuple[Any, ...], named: dict[str, Any]) -> Request:
+def _made(make: Callable[..., RequestT], function: str, positional: tuple[Any, ...], named: dict[str, Any]) -> RequestT:
     """Return the request of what was given. Raises :class:`TypeError` about the function that was called."""
     try:
         return make(*positional, **named)

@@ -12,7 +12,7 @@ from brokerless.requests import shared
 from brokerless.requests.option_types import FLAG, NAME_LIST, NAMES, PATH, PATHS, TEXT, Paths
 from brokerless.requests.options import given, request
 
-Path = str | os.PathLike[str]
+FilePath = str | os.PathLike[str]
 
 
 @request
@@ -28,7 +28,7 @@ class ServeRequest:
     advertise: str | None = given(
         TEXT, "the address that clients are to connect to, if that is another one", "HOST:PORT", default=None
     )
-    offsets: Path | None = given(
+    offsets: FilePath | None = given(
         PATH,
         "also keep the offsets that groups commit in this file (JSON Lines), and begin with those in it",
         default=None,
@@ -37,9 +37,11 @@ class ServeRequest:
     insecure: bool = given(
         FLAG, "listen on an address that other machines reach: whoever reaches it can read everything", default=False
     )
-    tls_cert: Path | None = given(PATH, "listen over TLS, with this certificate (PEM, with its chain)", default=None)
-    tls_key: Path | None = given(PATH, "the certificate's key (PEM), if it is in another file", default=None)
-    tls_client_ca: Path | None = given(
+    tls_cert: FilePath | None = given(
+        PATH, "listen over TLS, with this certificate (PEM, with its chain)", default=None
+    )
+    tls_key: FilePath | None = given(PATH, "the certificate's key (PEM), if it is in another file", default=None)
+    tls_client_ca: FilePath | None = given(
         PATH,
         "only clients with a certificate of these authorities (PEM) may read; the cluster's ACLs say what",
         default=None,
@@ -50,7 +52,7 @@ class ServeRequest:
         "RULES",
         default=None,
     )
-    users: Path | None = given(
+    users: FilePath | None = given(
         PATH, "only these users may read (name:password a line), by SCRAM or, with TLS, PLAIN", default=None
     )
     cluster_users: bool = given(
@@ -72,7 +74,7 @@ class ServeRequest:
     )
     include: Collection[Include] | Include = given(shared.INCLUDE, default=())
     storage_options: StorageOptions | None = given(shared.STORAGE_OPTIONS, default=None)
-    key_pairs: Mapping[str, Path] | None = given(shared.KEY_PAIR, default=None)
+    key_pairs: Mapping[str, FilePath] | None = given(shared.KEY_PAIR, default=None)
     layout: str | None = given(TEXT, "how copies of segments are named in a bucket", flag=None, default=None)
     remote: Paths | None = given(PATHS, "the bucket with the remote segments of tiered topics", flag=None, default=None)
     on_damage: Report | None = given(shared.ON_FINDING, default=None)

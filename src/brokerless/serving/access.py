@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, ip_address
-from typing import Any
+
+from brokerless.values import Row
 
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = 2, 3, 4, 5
 """``ResourceType``."""
@@ -28,8 +29,6 @@ _IMPLYING = {
 }
 """The operations that allow another one; to deny them does not deny it."""
 _MOST_KNOWN = 100_000
-
-Row = dict[str, Any]
 
 
 def java_address(address: str, scope_id: int = 0) -> str:

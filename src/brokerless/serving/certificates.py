@@ -49,15 +49,15 @@ class NotReadError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Value:
+class _CertificateValue:
     tag: int
     content: bytes
     whole: bytes
 
 
-def _values(data: bytes) -> list[_Value]:
+def _values(data: bytes) -> list[_CertificateValue]:
     """The DER values that follow each other."""
-    found: list[_Value] = []
+    found: list[_CertificateValue] = []
     at = 0
     while at < len(data):
         if at + 2 > len(data):
@@ -70,12 +70,12 @@ def _values(data: bytes) -> list[_Value]:
             size = int.from_bytes(data[at + 2 : start], "big")
         if start + size > len(data):
             raise NotReadError
-        found.append(_Value(tag, data[start : start + size], data[at : start + size]))
+        found.append(_CertificateValue(tag, data[start : start + size], data[at : start + size]))
         at = start + size
     return found
 
 
-def _inside(value: _Value, tag: int) -> list[_Value]:
+def _inside(value: _CertificateValue, tag: int) -> list[_CertificateValue]:
     if value.tag != tag:
         raise NotReadError
     return _values(value.content)
@@ -98,7 +98,7 @@ def name_of(subject: bytes) -> str:
     return ",".join(reversed(parts))
 
 
-def _attribute(pair: _Value) -> str:
+def _attribute(pair: _CertificateValue) -> str:
     type_, value = _inside(pair, _SEQUENCE)
     if type_.tag != _OID:
         raise NotReadError

@@ -56,7 +56,7 @@ WHOLE_WITHIN_S, IDLE_S = 30.0, 600.0
 _SENT_AT_ONCE = 1 << 20
 """Bytes of a file that are in memory where the kernel does not send them."""
 
-Result = TypeVar("Result")
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(slots=True)
@@ -130,7 +130,7 @@ class Connection:
             answer.give()
         return not self._ends
 
-    async def _within(self, seconds: float, work: Awaitable[Result]) -> Result:
+    async def _within(self, seconds: float, work: Awaitable[ResultT]) -> ResultT:
         """Wait for what the client sends; of a stranger, not after its time is over."""
         until = asyncio.get_running_loop().time() + seconds
         async with asyncio.timeout_at(until if self.client.is_known else self._until):

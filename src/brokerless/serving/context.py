@@ -44,11 +44,11 @@ SHARE: ContextVar[AnswerShare | None] = ContextVar("share", default=None)
 
 NOT_READ = (UnreadableError, OutOfFilesError)
 
-Result = TypeVar("Result")
-Element = TypeVar("Element")
+ResultT = TypeVar("ResultT")
+ElementT = TypeVar("ElementT")
 
 
-async def unhurried(elements: Iterable[Element]) -> AsyncIterator[Element]:
+async def unhurried(elements: Iterable[ElementT]) -> AsyncIterator[ElementT]:
     """Yield elements one after the other; others are answered meanwhile, where there are many."""
     for number, each in enumerate(elements, 1):
         yield each
@@ -100,11 +100,11 @@ class Serving:
     def node_id(self) -> int:
         return self.topics.node_id
 
-    async def in_thread(self, work: Callable[..., Result], *arguments: Any) -> Result:
+    async def in_thread(self, work: Callable[..., ResultT], *arguments: Any) -> ResultT:
         """Call a function in a worker thread; for large requests, it is another one."""
         return await self._threads.run(partial(work, *arguments))
 
-    async def built(self, work: Callable[..., Result], *arguments: Any, size: Callable[[Result], int]) -> Result:
+    async def built(self, work: Callable[..., ResultT], *arguments: Any, size: Callable[[ResultT], int]) -> ResultT:
         """Call a function that makes a part of an answer in a worker thread. ``size``: its bytes, which the answer's
         share takes; until they are free, the thread makes no other."""
         share = SHARE.get()
@@ -161,7 +161,7 @@ class Serving:
         for each in self.topics.partitions:
             await self._retried(each.survey)
 
-    async def _retried(self, work: Callable[..., Result], *arguments: Any) -> Result:
+    async def _retried(self, work: Callable[..., ResultT], *arguments: Any) -> ResultT:
         """Call a function in a thread, again where there was no descriptor for it."""
         while True:
             try:

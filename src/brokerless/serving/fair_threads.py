@@ -17,7 +17,7 @@ ADDRESS: ContextVar[str] = ContextVar("address", default="")
 SWITCH_S = 0.0001
 """How long a thread of this process works before another one that waits has its turn; Python's own are 5 ms."""
 
-Result = TypeVar("Result")
+ResultT = TypeVar("ResultT")
 
 
 def switch_often() -> None:
@@ -75,7 +75,9 @@ class FairThreads:
         self._executor = ThreadPoolExecutor(count, name)
         self._turns = Turns(count)
 
-    async def run(self, work: Callable[[], Result], then: Callable[[Result], Awaitable[None]] | None = None) -> Result:
+    async def run(
+        self, work: Callable[[], ResultT], then: Callable[[ResultT], Awaitable[None]] | None = None
+    ) -> ResultT:
         """Call a function in a thread when it is the turn of the task's address. ``then`` is awaited before the thread
         is for others."""
         await self._turns.take()

@@ -16,15 +16,14 @@ from typing import Any, Literal, cast
 
 from brokerless.errors import UsageError
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.kafka_names import ISOLATION_LEVELS
+from brokerless.kafka_names import ISOLATION_LEVELS, TopicPartition
 from brokerless.log.names import INCLUDE, is_internal
 from brokerless.log.storage.paths import full_path
 from brokerless.log.tiered.options import tiered_options
 from brokerless.typed.topic_type import Decoding, TopicType, decoding_of_options
 
-Table = Literal["records", "batches", "segments", "transactions"]
+SparkTable = Literal["records", "batches", "segments", "transactions"]
 Mode = Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]
-TopicPartition = tuple[str, int]
 
 TABLES = ("records", "batches", "segments", "transactions")
 MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
@@ -88,7 +87,7 @@ class Options:
     """What a query asks for. ``paths`` may be patterns; sizes in bytes."""
 
     paths: tuple[str, ...]
-    table: Table = "records"
+    table: SparkTable = "records"
     topics: TopicSelection = TopicSelection()
     start: Limit = Limit()
     end: Limit = Limit()
@@ -183,7 +182,7 @@ def parse_any_options(given: Mapping[str, str]) -> Options:
     read = _OptionsReader(options)
     return Options(
         paths=read.paths(),
-        table=cast(Table, read.choice("table", TABLES, "records")),
+        table=cast(SparkTable, read.choice("table", TABLES, "records")),
         topics=read.topics(),
         start=read.limit("starting"),
         end=read.limit("ending"),

@@ -15,7 +15,7 @@ from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.index.readers import load_offset_index
 from brokerless.log.live_segments import open_listed
 from brokerless.log.positions import header_at, is_batch_up_to
-from brokerless.log.ranges import EVERYTHING, Range, Span
+from brokerless.log.ranges import EVERYTHING, FileSpan, Range
 from brokerless.log.segment import Chunk, scan_headers
 from brokerless.log.storage.files import File
 from brokerless.log.storage.location import Location
@@ -59,7 +59,7 @@ class Split:
     transactions: Transactions | None = None
     cost: int = 0
     findings: tuple[Finding, ...] = ()
-    span: Span | None = None
+    span: FileSpan | None = None
     is_followed: bool = False
     start_offset: int = 0
     following: PartitionPath | None = None

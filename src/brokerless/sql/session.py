@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-Result = TypeVar("Result")
+ResultT = TypeVar("ResultT")
 MEMORY_BYTES = 2 << 30
 BATCH_ROWS = 1 << 16
 TOPICS = "topic"
@@ -203,7 +203,7 @@ class Session(AbstractContextManager["Session"]):
         stream = getattr(result, "to_arrow_reader", None) or result.fetch_arrow_reader  # before DuckDB 1.4
         return stream(BATCH_ROWS)
 
-    def _interruptible(self, work: Callable[[], Result]) -> Result:
+    def _interruptible(self, work: Callable[[], ResultT]) -> ResultT:
         """Do ``work`` in a thread of its own, and end the query if this thread is interrupted meanwhile: DuckDB looks
         for signals only between its tasks, which may take minutes."""
         future = self._worker.submit(work)
@@ -307,10 +307,10 @@ class Watched(TableDataset):
     def __init__(
         self, dataset: TableDataset, names: list[str], errors: list[BrokerlessError], name: str, report: Report
     ) -> None:
-        super().__init__(_Rows(dataset, names, errors, name=name, report=report))
+        super().__init__(_SessionRows(dataset, names, errors, name=name, report=report))
 
 
-class _Rows:
+class _SessionRows:
     def __init__(
         self, dataset: TableDataset, names: list[str], errors: list[BrokerlessError], name: str, report: Report
     ) -> None:

@@ -55,7 +55,7 @@ class DataTarget:
     def new_file(self, name: str) -> OpenDataFile:
         if self.is_local:
             return file_tree.NewFile(Location(self.directory), name)
-        return _RemoteFile(self, name)
+        return _StoredDataFile(self, name)
 
     def publish(self, unfinished: str, name: str) -> None:
         """Gives a finished file its name; what is in an object store has it."""
@@ -101,7 +101,7 @@ def data_file_name(date: str, partition: int, first_offset: int) -> str:
     return f"date={date}/partition-{partition}-{first_offset:020d}-brokerless-{uuid4().hex}.parquet"
 
 
-class _RemoteFile:
+class _StoredDataFile:
     """A data file in an object store, written through the storage of the format's library."""
 
     def __init__(self, target: DataTarget, name: str) -> None:

@@ -35,7 +35,7 @@ from brokerless.values import (
 NAME = "_brokerless.json"
 _FILE = re.compile(r"(?:date=[^/]+/)?partition-(?P<partition>[0-9]{1,10})-(?P<offset>[0-9]{20})\.parquet")
 
-Offsets = tuple[int, int | None]
+LeftOutOffsets = tuple[int, int | None]
 """The first and the last of some offsets; None: all from the first one on."""
 
 
@@ -59,7 +59,7 @@ class Exported:
 
     next_offset: int
     until: int | None = None
-    left_out: tuple[Offsets, ...] = ()
+    left_out: tuple[LeftOutOffsets, ...] = ()
     files: int | None = None
     missing: tuple[Span, ...] = ()
     filling: tuple[Span, ...] = ()
@@ -89,7 +89,7 @@ class ExportState:
         return replace(self, partitions=partitions)
 
 
-class _LastRecord(Value, frozen=True):
+class _LastRecordJson(Value, frozen=True):
     offset: Int64
     timestamp: Annotated[int, Meta(ge=MIN_INT64, le=MAX_INT64)]
     checksum: Int64
@@ -100,7 +100,7 @@ class _LastRecord(Value, frozen=True):
         return LastRecord(self.offset, self.timestamp, self.checksum, self.leader_epoch)
 
 
-class _ExportedPartition(Value, frozen=True, omit_defaults=True):
+class _ExportedJson(Value, frozen=True, omit_defaults=True):
     """As :class:`Exported`, but that a span ends with its last offset."""
 
     next_offset: Int64
@@ -109,18 +109,18 @@ class _ExportedPartition(Value, frozen=True, omit_defaults=True):
     files: Int64 | None = None
     missing: tuple[tuple[Int64, Int64], ...] = ()
     filling: tuple[tuple[Int64, Int64], ...] = ()
-    last: _LastRecord | None = None
+    last: _LastRecordJson | None = None
 
     def __post_init__(self) -> None:
         if any(last < first for first, last in (*self.missing, *self.filling)):
             raise WrongJsonError("a pair of offsets has the first above the last")
 
     @classmethod
-    def of(cls, exported: Exported) -> _ExportedPartition:
+    def of(cls, exported: Exported) -> _ExportedJson:
         missing, filling = (
             tuple((first, after - 1) for first, after in spans) for spans in (exported.missing, exported.filling)
         )
-        last = None if exported.last is None else _LastRecord(*exported.last)
+        last = None if exported.last is None else _LastRecordJson(*exported.last)
         bounds = exported.next_offset, exported.until, exported.left_out
         return cls(*bounds, exported.files, missing, filling, last)
 
@@ -137,7 +137,7 @@ class _Document(Value, frozen=True, omit_defaults=True):
     topic_id: str | None
     by_date: bool
     isolation: Isolation
-    partitions: dict[Int32, _ExportedPartition]
+    partitions: dict[Int32, _ExportedJson]
     decoded: bool = False
     key_format: str | None = None
     value_format: str | None = None
@@ -146,7 +146,7 @@ class _Document(Value, frozen=True, omit_defaults=True):
 
     @classmethod
     def of(cls, state: ExportState) -> _Document:
-        partitions = {number: _ExportedPartition.of(each) for number, each in sorted(state.partitions.items())}
+        partitions = {number: _ExportedJson.of(each) for number, each in sorted(state.partitions.items())}
         formats = state.key_format, state.value_format, state.keys_named_by, state.values_named_by
         where = state.topic, state.topic_id, state.by_date, state.isolation
         return cls(1, *where, partitions, state.is_decoded, *formats)

@@ -8,14 +8,14 @@ from brokerless.table_formats.catalog import Catalog, TableFormat
 from brokerless.table_formats.delta.tables import DeltaTables
 from brokerless.table_formats.iceberg.tables import IcebergTables
 
-Tables = IcebergTables | DeltaTables
+TableStore = IcebergTables | DeltaTables
 
 
 def open_store(
     form: TableFormat,
     to: Location | None,
     catalog: Catalog | None = None,
-) -> Tables:
+) -> TableStore:
     """The tables of a catalogue, or in a directory, whose options are deltalake's; Iceberg's settings of storage are
     properties of the catalogue.
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from brokerless import arrow
+from brokerless.arrays import Int64s
 from brokerless.bounds import LAST_OFFSET, MAX_INT32
 from brokerless.errors import UsageError
 from brokerless.format import layouts
@@ -23,8 +24,6 @@ from brokerless.log.write.follower_append import whole_batches
 from brokerless.schemas import RECORDS, TIMESTAMP, TIMESTAMP_TYPES
 from brokerless.tables.record_batches import columns_of
 from brokerless.tables.rows import RowError, not_rising
-
-Int64s = NDArray[np.int64]
 
 BATCH_SIZE = 16384
 """The default of the producer's ``batch.size``."""

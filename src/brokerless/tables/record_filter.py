@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from types import UnionType
@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 
 from brokerless.arrow import Column
 from brokerless.errors import UsageError
+from brokerless.log.partition import Match
 from brokerless.schemas import RECORDS
 from brokerless.tables.record_batches import RowSource, records_batches
 
 if TYPE_CHECKING:
     from brokerless.format.read.decoder import DecodedRecords
 
-Match = Callable[["DecodedRecords"], NDArray[np.bool_]]
-"""Which of some decoded records are selected: bool, shape ``(rows,)``."""
 
 _SEARCHED_KEYS = 16
 """Keys, or texts of an expression, that are looked for in a batch's bytes before it is decoded; for more, decoding is

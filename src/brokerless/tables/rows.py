@@ -124,7 +124,7 @@ def normalize(batch: pa.RecordBatch, first_row: int = 0, timestamp: int | None =
             column = batch.column(name)
             if name == "timestamp" and timestamp is not None:
                 column = _with_timestamp(column, timestamp)
-            columns[name] = convert(column, _Refuse(name, first_row))
+            columns[name] = convert(column, _RefuseRow(name, first_row))
     if "key" not in columns:
         columns["key"] = pa.nulls(batch.num_rows, pa.binary())
     if "headers" not in columns:
@@ -143,7 +143,7 @@ def _no_headers(rows: int) -> Column:
     return headers_column(np.zeros(rows + 1, np.int32), pa.nulls(0, pa.string()), pa.nulls(0, pa.binary()))
 
 
-class _Refuse:
+class _RefuseRow:
     """Raises what is wrong with a column, or with the first row of it for which a flag is set."""
 
     def __init__(self, column: str, first_row: int) -> None:
@@ -179,7 +179,7 @@ def _is_bytes(type_: pa.DataType) -> bool:
     return any(getattr(is_type, f"is_{kind}")(type_) for kind in kinds)
 
 
-def _bytes(column: Column, refuse: _Refuse) -> Column:
+def _bytes(column: Column, refuse: _RefuseRow) -> Column:
     column = _plain(column)
     if not _is_bytes(column.type) and not pa.types.is_null(column.type):
         refuse.type(column.type, "binary or string")
@@ -189,7 +189,7 @@ def _bytes(column: Column, refuse: _Refuse) -> Column:
         refuse.row(0, "2 GiB or more in one place; Kafka's records are smaller")
 
 
-def _headers(column: Column, refuse: _Refuse) -> Column:
+def _headers(column: Column, refuse: _RefuseRow) -> Column:
     if pa.types.is_null(column.type):
         return _no_headers(len(column))
     if column.type != HEADERS:
@@ -208,7 +208,7 @@ def _headers(column: Column, refuse: _Refuse) -> Column:
     return column
 
 
-def _cast_headers(column: Column, refuse: _Refuse) -> Column:
+def _cast_headers(column: Column, refuse: _RefuseRow) -> Column:
     type_, is_type = column.type, cast("Any", pa.types)
     inner: Any = pa.null()
     if is_type.is_map(type_):
@@ -251,7 +251,7 @@ def _first(column: Column, convert: Callable[[Column], object]) -> int:
     return start
 
 
-def _topic(column: Column, refuse: _Refuse) -> Column:
+def _topic(column: Column, refuse: _RefuseRow) -> Column:
     column = _plain(column)
     if not _is_bytes(column.type) and not pa.types.is_null(column.type):
         refuse.type(column.type, "a string")
@@ -271,7 +271,7 @@ def is_topic(name: str) -> bool:
     return parse_partition_directory(f"{name}-0") is not None
 
 
-def _int64(column: Column, refuse: _Refuse, allowed: str = "an integer") -> Column:
+def _int64(column: Column, refuse: _RefuseRow, allowed: str = "an integer") -> Column:
     """Any integers as int64; all that is null is refused."""
     column = _plain(column)
     if not pa.types.is_integer(column.type) and not pa.types.is_null(column.type):
@@ -283,7 +283,7 @@ def _int64(column: Column, refuse: _Refuse, allowed: str = "an integer") -> Colu
         refuse.row(_first(column, lambda part: part.cast(pa.int64())), "is more than 2^63 - 1")
 
 
-def _partition(column: Column, refuse: _Refuse) -> Column:
+def _partition(column: Column, refuse: _RefuseRow) -> Column:
     """Null: the partition is not known."""
     column = _plain(column)
     if not pa.types.is_null(column.type) and not pa.types.is_integer(column.type):
@@ -297,7 +297,7 @@ def _partition(column: Column, refuse: _Refuse) -> Column:
     return column
 
 
-def _offset(column: Column, refuse: _Refuse) -> Column:
+def _offset(column: Column, refuse: _RefuseRow) -> Column:
     column = _int64(column, refuse)
     offsets = arrow.numbers(column, np.int64)
     refuse.where(offsets < 0, lambda row: f"is {offsets[row]}, and offsets are not negative")
@@ -316,7 +316,7 @@ def _with_timestamp(column: Column, timestamp: int) -> Column:
     return pc.call_function("coalesce", [column, pa.scalar(timestamp, in_ms).cast(column.type, safe=False)])
 
 
-def _timestamp(column: Column, refuse: _Refuse) -> Column:
+def _timestamp(column: Column, refuse: _RefuseRow) -> Column:
     column = _plain(column)
     if pa.types.is_timestamp(column.type):
         refuse.nulls(column)
@@ -328,7 +328,7 @@ def _timestamp(column: Column, refuse: _Refuse) -> Column:
     return column.view(TIMESTAMP)
 
 
-def _milliseconds(column: Column, refuse: _Refuse) -> Column:
+def _milliseconds(column: Column, refuse: _RefuseRow) -> Column:
     unit = column.type.unit
     if unit == "s":
         try:
@@ -343,7 +343,7 @@ def _milliseconds(column: Column, refuse: _Refuse) -> Column:
     return arrow.column_of_numbers(pa.int64(), finer // step)
 
 
-def _timestamp_type(column: Column, refuse: _Refuse) -> Column:
+def _timestamp_type(column: Column, refuse: _RefuseRow) -> Column:
     column = _plain(column)
     if _is_bytes(column.type):
         refuse.nulls(column)
@@ -358,14 +358,14 @@ def _timestamp_type(column: Column, refuse: _Refuse) -> Column:
     return arrow.column_of_numbers(pa.int32(), numbers.astype(np.int32))
 
 
-def _is_control(column: Column, refuse: _Refuse) -> Column:
+def _is_control(column: Column, refuse: _RefuseRow) -> Column:
     if not pa.types.is_boolean(column.type):
         refuse.type(column.type, "a boolean")
     refuse.nulls(column)
     return column
 
 
-_CONVERT: dict[str, Callable[[Column, _Refuse], Column]] = {
+_CONVERT: dict[str, Callable[[Column, _RefuseRow], Column]] = {
     "key": _bytes,
     "value": _bytes,
     "headers": _headers,

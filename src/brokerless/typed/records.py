@@ -25,14 +25,14 @@ from brokerless.typed.topic_type import COLUMNS, Decoding, SideType, TopicType, 
 
 Decode = Decoding | TopicType | str | bool | None
 """What a caller gives as ``decode``: see :func:`topic_type.decoding_of`; a :class:`TopicType` was resolved before."""
-Read = Callable[[Sequence[PartitionPath], Sequence[str]], Iterable[pa.RecordBatch]]
+ReadColumns = Callable[[Sequence[PartitionPath], Sequence[str]], Iterable[pa.RecordBatch]]
 """Reads some columns of the records of some partitions."""
 
 
 def resolve_types(
     partitions: Sequence[PartitionPath],
     decoding: Decoding,
-    read: Read | None = None,
+    read: ReadColumns | None = None,
     *,
     max_batch_bytes: int | None = None,
 ) -> dict[str | None, TopicType]:

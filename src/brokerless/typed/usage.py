@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +22,8 @@ from brokerless.typed.registry import Registry
 from brokerless.typed.resolve import resolve_topic
 from brokerless.typed.schema_source import TOPIC, load_registry
 from brokerless.typed.topic_type import Decoding, SideType, TopicType, UsedSchema
+from brokerless.values import Row
 
-Row = dict[str, Any]
 _LOOKED_AT = 1000
 _DAY = 86_400_000
 

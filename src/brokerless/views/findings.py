@@ -56,7 +56,7 @@ class _Equal:
 
 
 @dataclass(slots=True)
-class _Kind:
+class _KindSummary:
     equal: dict[str, _Equal]
     last: Finding
     count: int = 0
@@ -89,7 +89,7 @@ class FindingGroups:
         self.counts: Counter[Severity] = Counter()
         self.index_counts: Counter[Severity] = Counter()
         self.places: Counter[str] = Counter()
-        self._kinds: dict[tuple[int, int, int, str], _Kind] = {}
+        self._kinds: dict[tuple[int, int, int, str], _KindSummary] = {}
         self._shown, self._keeps_apart = (MOST if all_of_them else SHOWN), all_of_them
 
     @property
@@ -102,7 +102,9 @@ class FindingGroups:
         (self.index_counts if concerns_indexes(finding) else self.counts)[finding.severity] += count
         if finding.severity == "error" and concerns_records(finding):
             self.places[_partition(finding.file)] += count
-        kind = self._kinds.setdefault((*harm_of(finding.severity, finding.kind), finding.kind), _Kind({}, finding))
+        kind = self._kinds.setdefault(
+            (*harm_of(finding.severity, finding.kind), finding.kind), _KindSummary({}, finding)
+        )
         kind.files += kind.count == 0 or kind.last.file != finding.file
         kind.count, kind.last = kind.count + count, finding
         kind.advice.add(advice_at(finding))
@@ -226,7 +228,7 @@ def _place(finding: Finding, root: str) -> str:
     return show_name(file if finding.position is None else f"{file}, position {finding.position}")
 
 
-def _advice(kind: _Kind) -> Iterator[str]:
+def _advice(kind: _KindSummary) -> Iterator[str]:
     for advice in sorted(each for each in kind.advice if each not in (None, "nothing")):
         yield from marked(" " * 7, f"-> {advice}", " " * 12)
     for command in filter(None, (abort_command(each.first) for each in kind.equal.values())):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, tzinfo
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from brokerless import clock
 from brokerless.clusters.deletion import Deletion, deletion_of
@@ -20,7 +20,9 @@ from brokerless.text import format_bytes, show_name
 from brokerless.views.table import NOTHING, format_number, format_offsets, table
 from brokerless.views.text import format_times
 
-Row = dict[str, Any]
+if TYPE_CHECKING:
+    from brokerless.values import Row
+
 By = Literal["segment", "partition", "topic"]
 
 _COLUMNS = {

@@ -13,7 +13,7 @@ from tests.kafka.oracle import dump
 import brokerless
 from brokerless.format.control import decode_control
 from brokerless.internals.metadata.cluster import Cluster
-from brokerless.internals.metadata.records import Record, cluster_records
+from brokerless.internals.metadata.records import MetadataRecord, cluster_records
 from brokerless.internals.metadata.snapshot import BATCH_SIZE, snapshot_batches
 from brokerless.internals.records import decode_record
 
@@ -26,8 +26,8 @@ SETTINGS = {
 }
 
 
-def contents(file: Path) -> tuple[list[Record], list[dict[str, Any]] | None]:
-    records: list[Record] = []
+def contents(file: Path) -> tuple[list[MetadataRecord], list[dict[str, Any]] | None]:
+    records: list[MetadataRecord] = []
     voters = None
     for rows in brokerless.open(file).records(["key", "value", "isControl"], control=True):
         for row in rows.to_pylist():

@@ -14,7 +14,7 @@ from tests.kafka.recorded_starts import ASK_ALWAYS
 
 from brokerless.errors import UsageError
 from brokerless.log.settings.definitions import (
-    Kind,
+    SettingKind,
     describe_versions,
     find_version,
     is_defined,
@@ -26,7 +26,7 @@ from brokerless.log.settings.definitions import (
 SINCE_4_1 = ("4.1.2", "4.2.2", "4.3.1", "4.4.0")
 
 
-KINDS: tuple[Kind, ...] = ("topic", "broker", "group")
+KINDS: tuple[SettingKind, ...] = ("topic", "broker", "group")
 ASKED = versions() if ASK_ALWAYS else (OLD_FORMATS, NEWEST)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from brokerless.errors import UsageError
-from brokerless.typed.blanking.paths import Path, parse_path, path_text, split_fields
+from brokerless.typed.blanking.paths import FieldPath, parse_path, path_text, split_fields
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from brokerless.typed.blanking.paths import Path, parse_path, path_text, split_f
         ("é n", ("é n",)),
     ],
 )
-def test_a_backslash_takes_a_dot_a_comma_or_itself_into_a_name(text: str, path: Path) -> None:
+def test_a_backslash_takes_a_dot_a_comma_or_itself_into_a_name(text: str, path: FieldPath) -> None:
     assert parse_path(text) == path
     assert parse_path(path_text(path)) == path
 
@@ -47,6 +47,6 @@ def test_spaces_around_fields_of_a_list_are_no_part_of_their_names() -> None:
 
 @examples(100)
 @given(st.lists(st.lists(st.text(min_size=1), min_size=1).map(tuple), min_size=1))
-def test_any_names_can_be_written(paths: list[Path]) -> None:
+def test_any_names_can_be_written(paths: list[FieldPath]) -> None:
     fields = split_fields(",".join(map(path_text, paths)))
     assert list(map(parse_path, fields)) == paths

@@ -217,11 +217,11 @@ class _PrintTask:
         return self.paths.size
 
 
-Item = tuple[int, "Iterable[bytes | memoryview]"] | Finding | UnreadableError
+Printed = tuple[int, "Iterable[bytes | memoryview]"] | Finding | UnreadableError
 """Some records (how many, and what is printed of them), or what is wrong, in the order of the partition."""
 
 
-def _print_partition(task: _PrintTask, done: Done) -> Iterator[Item]:
+def _print_partition(task: _PrintTask, done: Done) -> Iterator[Printed]:
 
     columns, view = _view(task.run)
     failures = None
@@ -255,7 +255,7 @@ def _print_partition(task: _PrintTask, done: Done) -> Iterator[Item]:
         yield error
 
 
-def _joined(item: Item) -> Item:
+def _joined(item: Printed) -> Printed:
     return (item[0], [b"".join(item[1])]) if isinstance(item, tuple) else item
 
 

@@ -108,7 +108,7 @@ def plan_directories(
 
 
 @dataclass(frozen=True, slots=True)
-class _Node:
+class _NodeDisks:
     """The log directories of one broker, as they are read before anything is judged."""
 
     directories: tuple[LogDirectory, ...]
@@ -137,7 +137,7 @@ class _Node:
         return path not in self.offline or properties is None or not properties.findings
 
 
-def _load_node(own: Sequence[LogDirectory], now_ms: int, version: str, max_batch_bytes: int | None) -> _Node:
+def _load_node(own: Sequence[LogDirectory], now_ms: int, version: str, max_batch_bytes: int | None) -> _NodeDisks:
     properties = {_path(each): directory_files.load_properties(each) for each in own}
     broker = node_of(properties)
     partitions = tuple(each for directory in own for each in directory.partitions if each.state == "live")
@@ -157,7 +157,7 @@ def _load_node(own: Sequence[LogDirectory], now_ms: int, version: str, max_batch
         if not is_offline or of_node is None or not of_node.findings:
             refused += findings
             refused += directory_files.check_node_files(each, of_node, max_batch_bytes, is_offline=is_offline)
-    return _Node(
+    return _NodeDisks(
         tuple(own),
         properties,
         broker,
@@ -172,7 +172,7 @@ def _load_node(own: Sequence[LogDirectory], now_ms: int, version: str, max_batch
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
+class _NodePlacements:
     """Where a node's replicas are by the cluster's metadata. By the paths of directories: ``stray`` and ``unserved``;
     ``promoted`` with the replicas that they replace."""
 
@@ -186,7 +186,7 @@ class _Placed:
     """Replicas at which a start ends, or fails to rename."""
 
 
-def _place(node: _Node) -> _Placed:
+def _place(node: _NodeDisks) -> _NodePlacements:
     cluster = node.known.state
     placements = place(node.loaded, cluster, node.broker)
     stray: dict[str, Finding] = {}
@@ -211,7 +211,7 @@ def _place(node: _Node) -> _Placed:
                 refused.append(finding)
     # Without a meta.properties no broker starts, and of a disk that is not mounted nothing is known.
     is_unknown = any(each is None for each in node.properties.values())
-    return _Placed(
+    return _NodePlacements(
         tuple(placements),
         () if cluster is None or is_unknown else tuple(absent(placements, cluster, node.broker)),
         stray,
@@ -226,13 +226,13 @@ def _place(node: _Node) -> _Placed:
     )
 
 
-def _is_twice(each: Placement, node: _Node) -> bool:
+def _is_twice(each: Placement, node: _NodeDisks) -> bool:
     """Return whether a broker loads both replicas of a partition."""
     return all(replica is None or node.is_loaded(parent_of(replica.path)) for replica in (each.replica, each.other))
 
 
 def _check(
-    node: _Node, placed: _Placed, version: str, max_batch_bytes: int | None
+    node: _NodeDisks, placed: _NodePlacements, version: str, max_batch_bytes: int | None
 ) -> tuple[list[Finding], list[Finding]]:
     """Return why a broker does not start, and what it starts with and still does not work then."""
     known = [each for each in node.properties.values() if each is not None]

@@ -28,7 +28,7 @@ from brokerless.clusters.start import directory_files
 from brokerless.clusters.start.metadata_log import emptied_at
 from brokerless.clusters.start.partition_files import unloadable
 from brokerless.clusters.start.results import DirectoryRestart, LostRecords, Restart, Truncation
-from brokerless.clusters.start.retention_forecast import RETENTION_SETTINGS, Settings, expiring
+from brokerless.clusters.start.retention_forecast import RETENTION_SETTINGS, RetentionSettings, expiring
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.metadata.cluster import REMOTE_STORAGE
@@ -110,7 +110,7 @@ def plan_restart(
     *,
     clean: bool,
     directory: DirectoryRestart | None = None,
-    settings: Settings | None = None,
+    settings: RetentionSettings | None = None,
     max_batch_bytes: int | None = None,
 ) -> Restart:
     """The dry run for one partition of a local directory. ``lines`` are its own in its log directory's checkpoints, and
@@ -250,7 +250,7 @@ def _tiered_start(partition: PartitionPath, directory: DirectoryRestart | None) 
     return next(after, partition.log_start_offset)
 
 
-def known_settings(directory: DirectoryRestart | None, partition: PartitionPath) -> Settings | None:
+def known_settings(directory: DirectoryRestart | None, partition: PartitionPath) -> RetentionSettings | None:
     """The settings of a partition's topic for retention. ``directory``: of its log directory; where only the partition
     was opened, they are read from the metadata beside it. None where these do not know the topic."""
     topic = partition.topic or ""

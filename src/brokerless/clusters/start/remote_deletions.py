@@ -17,7 +17,7 @@ from brokerless.internals.remote.storage import RemoteLogSegment, RemoteStorage,
 from brokerless.kafka_names import TopicPartition
 from brokerless.log.checkpoint.leader_epochs import Epochs
 
-Objects = Mapping[tuple[str, int], Mapping[str, int]]
+DeletedObjects = Mapping[tuple[str, int], Mapping[str, int]]
 """How many objects each remote segment has, by its ID, of each partition by its topic's ID and number."""
 
 
@@ -41,7 +41,7 @@ def remote_deletions(
     node_id: int | None,
     epochs: Mapping[TopicPartition, Epochs],
     unserved: Collection[TopicPartition],
-    objects: Objects | None = None,
+    objects: DeletedObjects | None = None,
 ) -> Iterator[RemoteDeletion]:
     """Yield what a node deletes of the partitions that it alone can lead. ``rows``: of the cluster's metadata, by topic
     ID and partition; ``epochs``: of its partitions that are loaded, as they are once they are loaded; ``unserved``:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from brokerless.clusters.remote_retention import Expired, expired_segments
-from brokerless.clusters.start.remote_deletions import Objects, RemoteDeletion, leads, remote_deletions
+from brokerless.clusters.start.remote_deletions import DeletedObjects, RemoteDeletion, leads, remote_deletions
 from brokerless.clusters.start.remote_log_starts import LoadedLog, RemoteLogStart, remote_log_starts
 from brokerless.clusters.start.results import Restart
 from brokerless.internals.metadata.cluster import Cluster
@@ -33,7 +33,7 @@ class RemoteEffects:
     expired: tuple[Expired, ...] = ()
 
 
-def stored_objects(directories: Sequence[LogDirectory], bucket: Remote | None) -> Objects | None:
+def stored_objects(directories: Sequence[LogDirectory], bucket: Remote | None) -> DeletedObjects | None:
     """The objects in a bucket, or in several; None without one. Raises :class:`UnreadableError`."""
     if bucket is None or not directories:
         return None
@@ -51,7 +51,7 @@ def remote_effects(
     unserved: Collection[TopicPartition],
     *,
     restart_of: Callable[[PartitionPath], Restart | None],
-    objects: Objects | None,
+    objects: DeletedObjects | None,
     now_ms: int,
 ) -> RemoteEffects:
     """Return what the start of a node does; nothing is known without ``cluster``. ``served``: partitions that are

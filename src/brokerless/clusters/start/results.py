@@ -9,7 +9,7 @@ from brokerless.clusters.placement import Absent, Placement
 from brokerless.clusters.remote_retention import Expired
 from brokerless.clusters.start.remote_deletions import RemoteDeletion
 from brokerless.clusters.start.remote_log_starts import RemoteLogStart
-from brokerless.clusters.start.retention_forecast import Retention, Settings
+from brokerless.clusters.start.retention_forecast import Retention, RetentionSettings
 from brokerless.clusters.start.transactions import EndedTransaction
 from brokerless.findings import Finding, Kind
 from brokerless.internals.groups.positions import LostPosition
@@ -152,7 +152,7 @@ class DirectoryRestart:
     """Directories of replicas that were being moved here and take their name, and of those that they replace."""
     overwritten: tuple[str, ...] = ()
     """Directories of replicas that were being moved here from one that is gone: they are emptied."""
-    settings: Mapping[str, Settings] = field(default_factory=dict[str, Settings])
+    settings: Mapping[str, RetentionSettings] = field(default_factory=dict[str, RetentionSettings])
     """Of each topic, by the cluster's metadata."""
     warnings: tuple[Finding, ...] = ()
     """What a broker starts with, and still does not work then."""

@@ -31,7 +31,7 @@ _POLICIES: Mapping[str, CleanupPolicy] = {
     "": "", "delete": "delete", "compact": "compact",
     "compact,delete": "compact,delete", "delete,compact": "compact,delete",
 }  # fmt: skip
-Settings = Mapping[str, str]
+RetentionSettings = Mapping[str, str]
 RETENTION_SETTINGS = ("cleanup.policy", "retention.bytes", "retention.ms")
 """Settings of topics that retention goes by."""
 
@@ -44,7 +44,7 @@ class Retention:
 
     segments: tuple[tuple[str, int], ...]
     log_start_offset: int
-    settings: Settings
+    settings: RetentionSettings
     defaults: tuple[str, ...]
     misread: tuple[Finding, ...] = ()
     """Of time indexes whose last entry a broker takes for the age of the segment, although its records are younger."""
@@ -79,14 +79,14 @@ class Retention:
         return tuple(name for name in names if self.settings[name] != "-1")
 
 
-def settings_by_topic(cluster: Cluster) -> dict[str, Settings]:
+def settings_by_topic(cluster: Cluster) -> dict[str, RetentionSettings]:
     """Return what the cluster's metadata sets for each topic, and for all of them by its brokers' defaults."""
     defaults = cluster.configs.get((_BROKER, ""), {})
     common = {name.removeprefix("log."): value for name, value in defaults.items() if name.startswith("log.")}
     return {topic: {**common, **cluster.configs.get((_TOPIC, topic), {})} for topic in cluster.topics.values()}
 
 
-def expiring(plan: RecoveryPlan, topic: str | None, own: Settings | None, now_ms: int) -> Retention | None:
+def expiring(plan: RecoveryPlan, topic: str | None, own: RetentionSettings | None, now_ms: int) -> Retention | None:
     """Return what retention deletes of a log that is loaded as planned. ``own``: the topic's settings, if they are
     known. None if nothing goes; of Kafka's own topics nothing does by default."""
     # KRaft's own log goes by its snapshots (KIP-630).
@@ -133,7 +133,7 @@ def _describe(plan: RecoveryPlan, base_offset: int, state: SegmentState | None) 
     return found if state is None else replace(found, size=state.size)
 
 
-def config_of(found: Settings) -> LogConfig | None:
+def config_of(found: RetentionSettings) -> LogConfig | None:
     """Return the configuration that settings make; None for settings that Kafka would not take."""
     policy = ",".join(part.strip() for part in found.get("cleanup.policy", DEFAULTS.cleanup_policy).split(","))
     try:

@@ -194,7 +194,7 @@ def describe_retention(outcome: StartOutcome) -> str:
     return f"deletes {counts} of {size} in {where} some minutes after the start, by {by}"
 
 
-class _Expired(TypedDict):
+class _ExpiredSegments(TypedDict):
     expired_bytes: int
     expired_segments: int
     expired_partitions: int
@@ -202,7 +202,7 @@ class _Expired(TypedDict):
     expired_by_default: bool
 
 
-def _expired(found: Sequence[Retention]) -> _Expired:
+def _expired(found: Sequence[Retention]) -> _ExpiredSegments:
     return {
         "expired_bytes": sum(each.expired_size for each in found),
         "expired_segments": sum(len(each.expired) for each in found),

@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import Int64s
 from brokerless.format import layouts
 from brokerless.format.append.types import AppendContext, AppendResult, refuse
 from brokerless.format.columns import RecordColumns
 from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.format.write.encoder import Encoder
 from brokerless.text import java_text
-
-Int64s = NDArray[np.int64]
 
 _FLAGS = layouts.CODEC_MASK | layouts.TRANSACTIONAL_BIT | layouts.CONTROL_BIT | layouts.DELETE_HORIZON_BIT
 

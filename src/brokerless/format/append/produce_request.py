@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import Int64s
 from brokerless.bounds import MAX_INT32
 from brokerless.format import columns as reasons
 from brokerless.format import layouts
@@ -30,8 +31,6 @@ from brokerless.format.read.partial_record_kernels import ENDED, read_partial_re
 from brokerless.format.read.record_kernels import decode_batches
 from brokerless.format.read.wrappers import find_wrapper_values
 from brokerless.format.varint import MAX_VARINT_SIZE
-
-Int64s = NDArray[np.int64]
 
 _MOST_INFLATED = 1 << 30
 """Bytes of one batch; what is in columns counts in 32 bits."""

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import Int64s
 from brokerless.format.codecs import gzip, lz4, snappy, zstd
 from brokerless.format.codecs.c_functions import CodecFunction, codec_function
 from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES, CodecError, InflateBuffer, LimitError
 from brokerless.format.layouts import GZIP, LZ4, MAGIC_V2, SNAPPY, ZSTD
 
 __all__ = ["DEFAULT_MAX_BATCH_BYTES", "CodecError", "Inflater", "LimitError", "Payloads", "find_payloads"]
-
-Int64s = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

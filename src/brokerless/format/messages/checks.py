@@ -16,7 +16,7 @@ from brokerless.errors import UsageError
 from brokerless.format.messages.layouts import LARGEST_STRING, Message, MessageField
 
 Fits = Callable[[Any], bool]
-Check = Callable[[Any, str], None]
+CheckField = Callable[[Any, str], None]
 """Of a value at a place."""
 
 
@@ -30,11 +30,11 @@ def check_values(message: Message, version: int, data: Any) -> None:
 
 
 @cache
-def _message(message: Message, version: int) -> Check:
+def _message(message: Message, version: int) -> CheckField:
     return _struct(message.fields, version)
 
 
-def _struct(fields: tuple[MessageField, ...], version: int) -> Check:
+def _struct(fields: tuple[MessageField, ...], version: int) -> CheckField:
     names = {each.name for each in fields}
     there = [(each.name, version in each.tagged, _value(each, version)) for each in fields if version in each.versions]
     elsewhere = [(each.name, each.default) for each in fields if version not in each.versions]
@@ -59,7 +59,7 @@ def _struct(fields: tuple[MessageField, ...], version: int) -> Check:
     return check
 
 
-def _value(field: MessageField, version: int) -> Check:
+def _value(field: MessageField, version: int) -> CheckField:
     of = field.type.removeprefix("[]")
     check_one = _struct(field.fields, version) if of == "struct" else _plain(of)
     is_array, nullable = of != field.type, version in field.nullable
@@ -79,7 +79,7 @@ def _value(field: MessageField, version: int) -> Check:
     return check
 
 
-def _plain(type_: str) -> Check:
+def _plain(type_: str) -> CheckField:
     fits, expected = _PLAIN[type_]
 
     def check(value: Any, place: str) -> None:

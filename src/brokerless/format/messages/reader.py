@@ -76,15 +76,15 @@ class Cursor:
         raise UnreadableMessageError(f"a varint of more than 5 bytes before {self.at}")
 
 
-Read = Callable[[Cursor], Any]
+ReadField = Callable[[Cursor], Any]
 
 
 @cache
-def _reader(message: Message, version: int) -> Read:
+def _reader(message: Message, version: int) -> ReadField:
     return _struct(message.fields, version, version in message.flexible)
 
 
-def _struct(fields: tuple[MessageField, ...], version: int, flexible: bool) -> Read:
+def _struct(fields: tuple[MessageField, ...], version: int, flexible: bool) -> ReadField:
     there = [each for each in fields if version in each.versions]
     plain = [(each.name, _value(each, version, flexible)) for each in there if version not in each.tagged]
     tagged = {each.tag: each for each in there if version in each.tagged}
@@ -113,7 +113,7 @@ def _struct(fields: tuple[MessageField, ...], version: int, flexible: bool) -> R
     return read
 
 
-def _value(field: MessageField, version: int, flexible: bool) -> Read:
+def _value(field: MessageField, version: int, flexible: bool) -> ReadField:
     """Reads one field. A tagged one is always in the flexible form."""
     nullable = version in field.nullable
     if field.type == "struct":
@@ -134,7 +134,7 @@ def _value(field: MessageField, version: int, flexible: bool) -> Read:
     return _FIXED[field.type]
 
 
-def _array(field: MessageField, version: int, flexible: bool, nullable: bool) -> Read:
+def _array(field: MessageField, version: int, flexible: bool, nullable: bool) -> ReadField:
     of = field.type[2:]
     if of == "struct":
         element = _struct(field.fields, version, flexible)
@@ -156,7 +156,7 @@ def _array(field: MessageField, version: int, flexible: bool, nullable: bool) ->
     return read
 
 
-def _variable(name: str, type_: str, flexible: bool, nullable: bool) -> Read:
+def _variable(name: str, type_: str, flexible: bool, nullable: bool) -> ReadField:
     is_text = type_ == "string"
     length = _length(name, 2 if is_text else 4, flexible, nullable)
 
@@ -186,7 +186,7 @@ def _length(name: str, size: int, flexible: bool, nullable: bool) -> Callable[[C
     return read
 
 
-def _integer(size: int, signed: bool = True) -> Read:
+def _integer(size: int, signed: bool = True) -> ReadField:
     def read(cursor: Cursor) -> int:
         start = cursor.at
         end = cursor.at = start + size
@@ -211,7 +211,7 @@ def _uuid(cursor: Cursor) -> str:
     return urlsafe_b64encode(cursor.take(16)).decode().rstrip("=")
 
 
-_FIXED: dict[str, Read] = {
+_FIXED: dict[str, ReadField] = {
     "bool": lambda cursor: cursor.take(1) != b"\0",
     "int8": _integer(1),
     "int16": _integer(2),

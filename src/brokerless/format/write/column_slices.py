@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from brokerless.bounds import MAX_INT32
 from brokerless.format.columns import RecordColumns, allocate_array
 
-Bytes = tuple[NDArray[np.int32], NDArray[np.uint8]]
+BinaryColumn = tuple[NDArray[np.int32], NDArray[np.uint8]]
 
 _FEW_RUNS = 16
 """Up to so many runs of rows, copying each as a whole is faster than gathering rows."""
@@ -86,7 +86,7 @@ def _gather_rows(columns: RecordColumns, rows: NDArray[np.int64]) -> RecordColum
     )
 
 
-def _gather(rows: NDArray[np.int64], ends: NDArray[np.int32], data: NDArray[np.uint8]) -> Bytes:
+def _gather(rows: NDArray[np.int64], ends: NDArray[np.int32], data: NDArray[np.uint8]) -> BinaryColumn:
     from brokerless.format.write.column_slices_kernels import SLACK, gather_values
 
     total = int((ends[rows + 1].astype(np.int64) - ends[rows]).sum()) if len(rows) else 0
@@ -190,7 +190,7 @@ def concat_buffers(buffers: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
     )
 
 
-def _join(parts: list[Bytes]) -> Bytes:
+def _join(parts: list[BinaryColumn]) -> BinaryColumn:
     data = concat_buffers([data[ends[0] : ends[-1]] for ends, data in parts])
     return _ends([ends for ends, _ in parts]), data
 

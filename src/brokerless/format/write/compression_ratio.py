@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Int64s = NDArray[np.int64]
+from brokerless.arrays import Int64s
 
 
 class CompressionRatioEstimator:

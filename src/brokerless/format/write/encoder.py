@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import Int64s
 from brokerless.bounds import MAX_INT32
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.codecs.compression import make_compressor
 from brokerless.format.columns import RecordColumns, allocate_array, empty_columns
-
-Int64s = NDArray[np.int64]
 
 SLACK = 64
 """Bytes after what is written, as the kernels need them."""

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import Int64s
 from brokerless.bounds import MAX_INT32
 from brokerless.findings import Kind
 from brokerless.format import layouts
@@ -22,8 +23,6 @@ from brokerless.format.read.batch_headers import Batches, increment_sequence
 from brokerless.format.read.decoder import BatchDecoder, Damage, DecodedRecords, decode_whole
 from brokerless.format.write.column_slices import concat_columns, filter_rows, slice_rows
 from brokerless.format.write.encoder import build_headers
-
-Int64s = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,8 @@ from msgspec import Meta
 from brokerless.bounds import MAX_INT32
 from brokerless.findings import Kind
 from brokerless.format.messages.reader import Cursor, UnreadableMessageError
-from brokerless.internals.records import InternalRecord, Problem
-from brokerless.values import Int32, Int64, LenientValue, WrongJsonError, from_json, from_members
-
-Row = dict[str, Any]
+from brokerless.internals.records import InternalRecord, RecordProblem
+from brokerless.values import Int32, Int64, LenientValue, Row, WrongJsonError, from_json, from_members
 
 
 def decode_connect_record(table: str, key: bytes | None, value: bytes | None) -> InternalRecord:
@@ -49,13 +47,13 @@ def decode_connect_record(table: str, key: bytes | None, value: bytes | None) ->
 class _UnknownError(Exception):
     """A type or version that is not known."""
 
-    def __init__(self, kind: Problem, message: str) -> None:
+    def __init__(self, kind: RecordProblem, message: str) -> None:
         super().__init__(message)
-        self.kind: Problem = kind
+        self.kind: RecordProblem = kind
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
+class _RecordLayout:
     """``type``: that of all records of the topic. ``key``: the type and the fields of a key. ``value``: the payload."""
 
     type: str | None
@@ -63,7 +61,7 @@ class _Layout:
     value: Callable[[str, bytes], Row]
 
 
-def _struct(type_: str, key: dict[str, int], value: dict[str, int], versioned: bool) -> _Layout:
+def _struct(type_: str, key: dict[str, int], value: dict[str, int], versioned: bool) -> _RecordLayout:
     """A struct of Kafka's protocol: sizes of integers by name, 0 for a text. What follows is passed over, as Kafka
     does."""
 
@@ -80,7 +78,7 @@ def _struct(type_: str, key: dict[str, int], value: dict[str, int], versioned: b
             raise _UnknownError(Kind.RECORD_VERSION_UNKNOWN, message)
         return {"version": "0", "data": _fields(cursor, value)}
 
-    return _Layout(type_, read_key, read_value)
+    return _RecordLayout(type_, read_key, read_value)
 
 
 def _fields(cursor: Cursor, sizes: dict[str, int]) -> Row:
@@ -186,7 +184,7 @@ _LAYOUTS = {
     "mirrorOffsetSyncs": _struct("OFFSET_SYNC", _PLACE, _OFFSETS, versioned=False),
     "mirrorCheckpoints": _struct("CHECKPOINT", {"group": 0, **_PLACE}, {**_OFFSETS, "metadata": 0}, versioned=True),
     "mirrorHeartbeats": _struct("HEARTBEAT", _ALIASES, {"timestamp": 8}, versioned=True),
-    "connectOffsets": _Layout(None, _offset_key, _offset_value),
-    "connectConfigs": _Layout(None, _text_key(_CONFIG_KEYS), _config_value),
-    "connectStatus": _Layout(None, _text_key(_STATUS_KEYS), _status_value),
+    "connectOffsets": _RecordLayout(None, _offset_key, _offset_value),
+    "connectConfigs": _RecordLayout(None, _text_key(_CONFIG_KEYS), _config_value),
+    "connectStatus": _RecordLayout(None, _text_key(_STATUS_KEYS), _status_value),
 }

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from brokerless.internals.records import InternalRecord
-
-Row = dict[str, Any]
+from brokerless.values import Row
 
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 

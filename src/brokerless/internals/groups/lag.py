@@ -14,13 +14,14 @@ from brokerless.internals.records import CONSUMER_OFFSETS
 from brokerless.log.directory import PartitionPath
 from brokerless.log.seek import end_offset
 from brokerless.progress import Report
+from brokerless.values import Row
 
 TABLE = "lag"
-Row = dict[str, Any]
-Place = tuple[str | None, int | None]
 
 
-def lag_rows(offsets: Iterable[Mapping[str, Any]], ends: Mapping[Place, int | None]) -> list[Row]:
+def lag_rows(
+    offsets: Iterable[Mapping[str, Any]], ends: Mapping[tuple[str | None, int | None], int | None]
+) -> list[Row]:
     """Return a row for each committed offset, the largest lag first. ``ends``: the offset after the last record of the
     partitions that are here; ``endOffset`` and ``lag`` are null for all others."""
     rows: list[Row] = []
@@ -33,9 +34,9 @@ def lag_rows(offsets: Iterable[Mapping[str, Any]], ends: Mapping[Place, int | No
     return sorted(rows, key=lambda row: (row["lag"] is None, -(row["lag"] or 0), *place(row)))
 
 
-def ends_of(partitions: Iterable[PartitionPath], on_damage: Report) -> dict[Place, int | None]:
+def ends_of(partitions: Iterable[PartitionPath], on_damage: Report) -> dict[tuple[str | None, int | None], int | None]:
     """Return the offset after the last record of each partition, by headers; what cannot be read is reported."""
-    found: dict[Place, int | None] = {}
+    found: dict[tuple[str | None, int | None], int | None] = {}
     for each in partitions:
         try:
             end = end_offset(each)

@@ -3,15 +3,21 @@ offsets``."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log.storage.location import Location
-from brokerless.values import Int32, Int32OrNone, Int64, Int64OrNone, LenientValue, WrongJsonError, from_json, members
+from brokerless.values import (
+    Int32,
+    Int32OrNone,
+    Int64,
+    Int64OrNone,
+    LenientValue,
+    Row,
+    WrongJsonError,
+    from_json,
+    members,
+)
 
 _LARGEST_FILE = 1 << 30
-
-Row = dict[str, Any]
 
 
 class _CommittedOffset(LenientValue, frozen=True):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from brokerless.findings import Finding, Kind
 from brokerless.format.messages.layouts import ZERO_UUID
@@ -22,8 +22,8 @@ from brokerless.internals.messages import messages
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from brokerless.log.directory import PartitionPath
 from brokerless.progress import Report, ignore
+from brokerless.values import Row
 
-Row = dict[str, Any]
 ResetTo = Literal["start", "end"]
 
 SNAPSHOT, UPDATE = "SHARE_SNAPSHOT", "SHARE_UPDATE"

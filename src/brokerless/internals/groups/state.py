@@ -11,8 +11,7 @@ from typing import Any
 
 from brokerless.internals.entries import RawRecord
 from brokerless.internals.records import InternalRecord
-
-Row = dict[str, Any]
+from brokerless.values import Row
 
 _GROUPS = {
     "GROUP_METADATA": "classic",

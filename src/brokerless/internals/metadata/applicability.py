@@ -9,9 +9,9 @@ was tried with a broker (``tests/kafka/test_metadata_start.py``). Sources: ``Clu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
-Row = dict[str, Any]
+from brokerless.values import Row
 
 
 class Entities(Protocol):

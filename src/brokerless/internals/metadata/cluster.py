@@ -26,8 +26,7 @@ from brokerless.log.settings.definitions import settings_of, synonyms_of, versio
 from brokerless.progress import Report
 from brokerless.tables.partition_tables import read_records
 from brokerless.tables.read_options import ReadOptions
-
-Row = dict[str, Any]
+from brokerless.values import Row
 
 
 class ResourceType(IntEnum):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 from brokerless.errors import UsageError
 from brokerless.format.messages.layouts import Message
@@ -29,9 +28,9 @@ from brokerless.internals.metadata.versions import (
 )
 from brokerless.internals.records import type_name
 from brokerless.log.names import CLUSTER_METADATA
+from brokerless.values import Row
 
-Row = dict[str, Any]
-Record = tuple[str, int, Row]
+MetadataRecord = tuple[str, int, Row]
 """A record's type, version and fields."""
 
 _FRAME_VERSION = b"\1"
@@ -54,7 +53,7 @@ def _layouts() -> dict[str, Message]:
     return {type_name(each.name): each for each in messages(CLUSTER_METADATA).values.values()}
 
 
-def cluster_records(cluster: Cluster, level: int) -> Iterator[Record]:
+def cluster_records(cluster: Cluster, level: int) -> Iterator[MetadataRecord]:
     """The records that add up to a cluster's state at a metadata version.
 
     Raises :class:`UsageError` where that version has no record, or no field, for something of it.

@@ -12,14 +12,14 @@ from typing import Any
 
 from brokerless.format.control import KRAFT_VERSION, KRAFT_VOTERS, SNAPSHOT_FOOTER, SNAPSHOT_HEADER, encode_data
 from brokerless.format.write.builder import BatchAttributes, BatchBuilder
-from brokerless.internals.metadata.records import Record, encode_record
+from brokerless.internals.metadata.records import MetadataRecord, encode_record
 
 BATCH_SIZE = 1 << 20
 """Bytes of a batch of records; KRaft reads those of up to 8 MiB (``KafkaRaftClient.MAX_BATCH_SIZE_BYTES``)."""
 
 
 def snapshot_batches(
-    records: Iterable[Record], *, epoch: int, timestamp_ms: int, voters: Sequence[dict[str, Any]] | None = None
+    records: Iterable[MetadataRecord], *, epoch: int, timestamp_ms: int, voters: Sequence[dict[str, Any]] | None = None
 ) -> Iterator[bytes]:
     """The batches of a snapshot, in order. ``epoch``: the leader epoch in its name. ``timestamp_ms``: that of the last
     record that it stands for. ``voters``: of a quorum whose voters are in its log, as in ``KRAFT_VOTERS``; None where

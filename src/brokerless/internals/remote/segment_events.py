@@ -16,7 +16,7 @@ from brokerless.format.messages.writer import encode
 from brokerless.format.plain_varint import encode_unsigned
 from brokerless.internals.messages import messages
 from brokerless.internals.records import REMOTE_LOG_METADATA
-from brokerless.internals.remote.segment_metadata import STATES, SegmentMetadata, State
+from brokerless.internals.remote.segment_metadata import STATES, RemoteSegmentState, SegmentMetadata
 from brokerless.tables.partitioner import partition_for_key
 
 _FRAME_VERSION, _VERSION = 1, 0
@@ -69,7 +69,7 @@ def events_of(segment: SegmentMetadata) -> tuple[bytes, bytes]:
     return _event(_METADATA, started), _event(_UPDATE, finished)
 
 
-def _number(state: State) -> int:
+def _number(state: RemoteSegmentState) -> int:
     return STATES.index(state)
 
 

@@ -14,18 +14,19 @@ from typing import Any, Literal, get_args
 from brokerless.findings import Kind
 from brokerless.internals.entries import RawRecord, decode_entry, read_entries
 from brokerless.internals.records import REMOTE_LOG_METADATA
+from brokerless.kafka_names import TopicIdPartition
 from brokerless.log.checkpoint.leader_epochs import Epochs, assign
 from brokerless.log.directory import PartitionPath
 from brokerless.progress import Report
 
-State = Literal["COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED", "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED"]
-STATES: tuple[State, ...] = get_args(State)
+RemoteSegmentState = Literal[
+    "COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED", "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED"
+]
+STATES: tuple[RemoteSegmentState, ...] = get_args(RemoteSegmentState)
 """By ``remoteLogSegmentState``."""
-Key = tuple[str, int]
-"""A topic's ID, and a partition."""
 
 _STARTED, _FINISHED, _DELETING, _DELETED = STATES
-_NEXT: dict[State | None, tuple[State, ...]] = {
+_NEXT: dict[RemoteSegmentState | None, tuple[RemoteSegmentState, ...]] = {
     None: (_STARTED,),
     _STARTED: (_STARTED, _FINISHED, _DELETING),
     _FINISHED: (_FINISHED, _DELETING),
@@ -48,7 +49,7 @@ class SegmentMetadata:
     topic_id: str
     partition: int
     segment_id: str
-    state: State
+    state: RemoteSegmentState
     start_offset: int
     end_offset: int
     max_timestamp: int
@@ -72,8 +73,8 @@ class DiscardedEvent:
     topic_id: str
     partition: int
     segment_id: str
-    state: State
-    before: State | None
+    state: RemoteSegmentState
+    before: RemoteSegmentState | None
     metadata_partition: int
     metadata_offset: int
 
@@ -82,7 +83,7 @@ class DiscardedEvent:
 class RemoteMetadata:
     """``segments``: by partition and segment ID, in the order of their first events, the deleted ones too."""
 
-    segments: Mapping[Key, Mapping[str, SegmentMetadata]]
+    segments: Mapping[TopicIdPartition, Mapping[str, SegmentMetadata]]
     discarded: tuple[DiscardedEvent, ...] = ()
 
     def of(self, topic_id: str, partition: int) -> Mapping[str, SegmentMetadata]:
@@ -90,10 +91,10 @@ class RemoteMetadata:
         return self.segments.get((topic_id, partition), {})
 
 
-def remote_epochs(metadata: RemoteMetadata) -> dict[Key, Epochs]:
+def remote_epochs(metadata: RemoteMetadata) -> dict[TopicIdPartition, Epochs]:
     """The leader epochs of each partition's remote segments, each with its first offset there: of those that brokers
     read, from the first one on."""
-    found: dict[Key, Epochs] = {}
+    found: dict[TopicIdPartition, Epochs] = {}
     for key, known in metadata.segments.items():
         read = sorted((each.start_offset, each.epochs) for each in known.values() if each.is_referenced)
         for _, epochs in read:
@@ -141,8 +142,12 @@ class _EpochSegments:
 
 @dataclass(slots=True)
 class _Events:
-    segments: dict[Key, dict[str, SegmentMetadata]] = field(default_factory=dict[Key, "dict[str, SegmentMetadata]"])
-    epochs: dict[tuple[Key, int], _EpochSegments] = field(default_factory=dict[tuple[Key, int], _EpochSegments])
+    segments: dict[TopicIdPartition, dict[str, SegmentMetadata]] = field(
+        default_factory=dict[TopicIdPartition, "dict[str, SegmentMetadata]"]
+    )
+    epochs: dict[tuple[TopicIdPartition, int], _EpochSegments] = field(
+        default_factory=dict[tuple[TopicIdPartition, int], _EpochSegments]
+    )
     discarded: list[DiscardedEvent] = field(default_factory=list[DiscardedEvent])
 
     def add(self, data: Mapping[str, Any], entry: RawRecord, metadata_partition: int) -> str | None:
@@ -182,7 +187,7 @@ class _Events:
             self._refer(key, known[named["id"]])
         return None
 
-    def _refer(self, key: Key, segment: SegmentMetadata) -> None:
+    def _refer(self, key: TopicIdPartition, segment: SegmentMetadata) -> None:
         ends = [offset - 1 for _, offset in segment.epochs[1:]] + [segment.end_offset]
         for (epoch, start_offset), end_offset in zip(segment.epochs, ends, strict=False):
             of_epoch = self.epochs.setdefault((key, epoch), _EpochSegments())

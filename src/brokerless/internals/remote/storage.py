@@ -16,7 +16,8 @@ from brokerless.errors import BrokerlessError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.metadata.cluster import REMOTE_STORAGE, Cluster, read_cluster
 from brokerless.internals.records import REMOTE_LOG_METADATA
-from brokerless.internals.remote.segment_metadata import Key, RemoteMetadata, SegmentMetadata, read_remote_metadata
+from brokerless.internals.remote.segment_metadata import RemoteMetadata, SegmentMetadata, read_remote_metadata
+from brokerless.kafka_names import TopicIdPartition
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.offset_gaps import may_have_remote_offsets
@@ -52,9 +53,13 @@ class RemoteStorage:
     a ``__remote_log_metadata`` here."""
 
     topics: Mapping[str, str] = field(default_factory=dict[str, str])
-    segments: Mapping[Key, Sequence[RemoteLogSegment]] = field(default_factory=dict[Key, "Sequence[RemoteLogSegment]"])
+    segments: Mapping[TopicIdPartition, Sequence[RemoteLogSegment]] = field(
+        default_factory=dict[TopicIdPartition, "Sequence[RemoteLogSegment]"]
+    )
     is_known: bool = False
-    begun: Mapping[Key, Sequence[RemoteLogSegment]] = field(default_factory=dict[Key, "Sequence[RemoteLogSegment]"])
+    begun: Mapping[TopicIdPartition, Sequence[RemoteLogSegment]] = field(
+        default_factory=dict[TopicIdPartition, "Sequence[RemoteLogSegment]"]
+    )
 
     def id_of(self, topic: str | None) -> str | None:
         """The ID of a tiered topic; None for any other."""
@@ -138,14 +143,14 @@ def is_enabled(setting: str | None) -> bool:
     return setting is not None and setting.strip().lower() == "true"
 
 
-def begun_segments(metadata: RemoteMetadata) -> Mapping[Key, Sequence[RemoteLogSegment]]:
+def begun_segments(metadata: RemoteMetadata) -> Mapping[TopicIdPartition, Sequence[RemoteLogSegment]]:
     """All segments of which something may be in remote storage, by topic ID and partition."""
     return _segments(metadata, lambda each: each.state != _DELETED)
 
 
 def _segments(
     metadata: RemoteMetadata, is_chosen: Callable[[SegmentMetadata], bool]
-) -> dict[Key, tuple[RemoteLogSegment, ...]]:
+) -> dict[TopicIdPartition, tuple[RemoteLogSegment, ...]]:
     return {
         key: tuple(sorted((_segment(each) for each in known.values() if is_chosen(each)), key=_start_offset))
         for key, known in metadata.segments.items()

@@ -15,7 +15,7 @@ from brokerless.internals.records import TRANSACTION_STATE
 from brokerless.jobs.audit.transactions import OpenTransaction
 from brokerless.kafka_names import TopicPartition
 
-Rows = list[dict[str, Any]]
+TopicRows = list[dict[str, Any]]
 
 TABLES = ("offsets", "transactionalIds", "topics")
 """The tables of :mod:`brokerless.internals` that are asked."""
@@ -33,7 +33,7 @@ class LivePartition:
 
 
 def check_internal_topics(
-    tables: Mapping[str, Rows],
+    tables: Mapping[str, TopicRows],
     replicas: Mapping[TopicPartition, LivePartition],
     there: Iterable[TopicPartition],
 ) -> Iterator[Finding]:
@@ -45,7 +45,7 @@ def check_internal_topics(
 
 
 def _transactions(
-    tables: Mapping[str, Rows], replicas: Mapping[TopicPartition, LivePartition], there: Iterable[TopicPartition]
+    tables: Mapping[str, TopicRows], replicas: Mapping[TopicPartition, LivePartition], there: Iterable[TopicPartition]
 ) -> Iterator[Finding]:
     states = [place for place in there if place[0] == TRANSACTION_STATE]
     if not states:
@@ -86,7 +86,7 @@ def _transaction(place: TopicPartition, opened: OpenTransaction, row: dict[str, 
     return Kind.TRANSACTION_ORPHANED.at(opened.file, text, offset=opened.first_offset, expected="Ongoing", found=found)
 
 
-def _groups(tables: Mapping[str, Rows], replicas: Mapping[TopicPartition, LivePartition]) -> Iterator[Finding]:
+def _groups(tables: Mapping[str, TopicRows], replicas: Mapping[TopicPartition, LivePartition]) -> Iterator[Finding]:
     partition_lags: dict[tuple[str, str], dict[int, int]] = {}
     for row in tables["offsets"]:
         replica = replicas.get((row["topic"], row["partition"]))

@@ -16,7 +16,7 @@ from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind, Severity
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.segment_events import metadata_partition
-from brokerless.internals.remote.segment_metadata import Key, RemoteMetadata, SegmentMetadata
+from brokerless.internals.remote.segment_metadata import RemoteMetadata, SegmentMetadata
 from brokerless.internals.remote.unread_segments import (
     LoadedMetadata,
     load_remote_metadata,
@@ -24,6 +24,7 @@ from brokerless.internals.remote.unread_segments import (
     without_remote,
 )
 from brokerless.internals.topic_settings import cluster_in
+from brokerless.kafka_names import TopicIdPartition
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.tiered.detection import is_joined, is_tiered, remote_of, snapshot_of
 from brokerless.log.tiered.remote_history import (
@@ -194,7 +195,7 @@ class _KnownPartitions:
             newest[each.metadata_partition] = max(newest.get(each.metadata_partition, -1), each.changed_at)
         return cls(frozenset(here), count or None, frozenset(ids), newest)
 
-    def has(self, key: Key, since: int) -> bool:
+    def has(self, key: TopicIdPartition, since: int) -> bool:
         """Return whether the metadata here has all of a partition's segments whose copying began by ``since`` (ms)."""
         if key[0] not in self.topics or self.count is None:
             return False
@@ -202,11 +203,11 @@ class _KnownPartitions:
         return partition in self.here and since <= self.newest.get(partition, -1)
 
 
-_Ranges = defaultdict[Key, list[tuple[int, int]]]
+_OffsetRanges = defaultdict[TopicIdPartition, list[tuple[int, int]]]
 """First and last offsets of segments, by partition."""
 
 
-def _ranges() -> _Ranges:
+def _ranges() -> _OffsetRanges:
     return defaultdict(list)
 
 
@@ -228,7 +229,7 @@ class _Comparison:
     price: float | None = None
     places: Collection[tuple[str, int]] | None = None
     found: list[RemoteFinding] = field(default_factory=list[RemoteFinding])
-    served: defaultdict[Key, list[SegmentMetadata]] = field(default_factory=lambda: defaultdict(list))
+    served: defaultdict[TopicIdPartition, list[SegmentMetadata]] = field(default_factory=lambda: defaultdict(list))
     served_size: int = 0
     unknown: int = 0
     unknown_size: int = 0
@@ -239,13 +240,13 @@ class _Comparison:
     """IDs of topics that have segments which brokers read, by topic and partition."""
     lost_at: defaultdict[tuple[str, int], set[int]] = field(default_factory=lambda: defaultdict(set))
     """First offsets of lost segments, by topic and partition."""
-    present: _Ranges = field(default_factory=_ranges)
+    present: _OffsetRanges = field(default_factory=_ranges)
     """First and last offsets of complete segments in the bucket that are not deleted."""
-    referenced: _Ranges = field(default_factory=_ranges)
+    referenced: _OffsetRanges = field(default_factory=_ranges)
     """Those of whole segments that brokers read."""
-    unlisted: _Ranges = field(default_factory=_ranges)
+    unlisted: _OffsetRanges = field(default_factory=_ranges)
     """Those of whole segments that the metadata does not have."""
-    copies: _Ranges = field(default_factory=_ranges)
+    copies: _OffsetRanges = field(default_factory=_ranges)
     """Those of whole segments that brokers do not read, and that are not deleted."""
     dangling: frozenset[str] = frozenset()
     """Paths of logs whose leader epochs are not in the history of their partition."""

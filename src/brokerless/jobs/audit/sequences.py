@@ -10,13 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from brokerless.arrays import Int64s
 from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.log.segment import Chunk
-
-Int64s = NDArray[np.int64]
 
 _SEQUENCES = 1 << 31
 """After 2^31 - 1 comes 0."""

@@ -16,7 +16,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.jobs.backup.cut import without_gone
 from brokerless.jobs.backup.erased import ErasedFilter
 from brokerless.jobs.backup.previous import PreviousPartition
-from brokerless.jobs.backup.segments import Batches, StoredLog, Storing, unchanged_ranges, with_last_producers
+from brokerless.jobs.backup.segments import IntactBatches, StoredLog, Storing, unchanged_ranges, with_last_producers
 from brokerless.jobs.merge.leader_epochs import earliest
 from brokerless.jobs.merge.merged_log import MergedLog, read_merged_log
 from brokerless.jobs.merge.outcome import divergences, losses
@@ -334,7 +334,7 @@ def _best_alone(task: BackupTask, merged: MergedLog) -> int:
     return min(in_sync, key=key)
 
 
-def _markers(task: BackupTask, batches: Batches, opened: OpenFiles) -> dict[int, int]:
+def _markers(task: BackupTask, batches: IntactBatches, opened: OpenFiles) -> dict[int, int]:
     """Count the markers of each producer that a log has since the cut: after where it ended then, or of an epoch that
     the log had not there, as another leader has cut it back."""
     found: dict[int, int] = {}
@@ -387,7 +387,7 @@ def _storing(
     )  # fmt: skip
 
 
-def _has(batches: Batches, last: LastBatch) -> bool:
+def _has(batches: IntactBatches, last: LastBatch) -> bool:
     """Return whether the last batch that was stored is among those of a log."""
     row = int(np.searchsorted(batches["first"], last.first_offset))
     return row < len(batches) and _batch(batches[row]) == last
@@ -398,7 +398,7 @@ def _batch(batch: np.void) -> LastBatch:
     return LastBatch(first, last, size, checksum)
 
 
-def _last_batch(batches: Batches, stored: StoredLog, previous: PreviousPartition | None) -> LastBatch | None:
+def _last_batch(batches: IntactBatches, stored: StoredLog, previous: PreviousPartition | None) -> LastBatch | None:
     """The last batch of a log: of those of the disks, or where these lack it, that of the snapshot before."""
     found = _batch(batches[-1]) if len(batches) else None
     known = None if previous is None else previous.partition.last_batch
@@ -434,7 +434,7 @@ def _reach(reach: int, damaged: Sequence[Span], end: int) -> int:
     return max([reach, *(min(until, end) for first, until in damaged if first <= reach)])
 
 
-def _lineage(before: Epochs, recorded: Epochs, batches: Batches, base: int) -> Epochs:
+def _lineage(before: Epochs, recorded: Epochs, batches: IntactBatches, base: int) -> Epochs:
     """The leader epochs of a log: those ``before`` an offset, then what its checkpoint records, or without one, what
     batches are stamped with; messages v0 and v1, which have none, make it forget all."""
     epochs = truncate_from_end(before, base)
@@ -450,7 +450,7 @@ def _lineage(before: Epochs, recorded: Epochs, batches: Batches, base: int) -> E
     return epochs
 
 
-def _losses(merged: MergedLog, refused: Batches, start: int, stored: Sequence[Span] = ()) -> tuple[Loss, ...]:
+def _losses(merged: MergedLog, refused: IntactBatches, start: int, stored: Sequence[Span] = ()) -> tuple[Loss, ...]:
     """Return what is in no replica from ``start`` on, and what no log takes (``refused``), without what is
     ``stored``."""
     spans = zip(refused["first"].tolist(), (refused["last"] + 1).tolist(), strict=True)

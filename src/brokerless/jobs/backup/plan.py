@@ -26,6 +26,7 @@ from brokerless.jobs.rebuild.nodes import cluster_id_of
 from brokerless.jobs.rebuild.replicas import topic_ids_of
 from brokerless.jobs.recovered.reading import PartitionFiles, describe_files, list_files_again, up_to
 from brokerless.jobs.rewrite.plan import Source
+from brokerless.kafka_names import TopicIdPartition
 from brokerless.log import names
 from brokerless.log.backups.names import SnapshotName
 from brokerless.log.backups.place import BackupPlace
@@ -46,8 +47,6 @@ from brokerless.progress import Report, ignore
 
 _LEFT_OUT = (Verdict.STRAY, Verdict.DELETED, Verdict.MOVING, Verdict.BLOCKED, Verdict.EMPTIED, Verdict.TWICE)
 _OF_NO_TOPIC = (Verdict.TOPIC_UNKNOWN, Verdict.PARTITION_UNKNOWN, Verdict.OTHER_TOPIC)
-Place = tuple[str, int]
-"""A topic's ID, and a partition's number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,7 @@ class BackupPlan:
         return sum(each.size for each in self.tasks)
 
 
-class _Held(NamedTuple):
+class _ReplicaOnDisk(NamedTuple):
     """A replica that a partition is read of, and its disk."""
 
     disk: Disk
@@ -186,7 +185,7 @@ def _leading(
     return nodes
 
 
-def _close(cut: BackupCut, held: dict[Place, list[_Held]], options: BackupOptions) -> Closed:
+def _close(cut: BackupCut, held: dict[TopicIdPartition, list[_ReplicaOnDisk]], options: BackupOptions) -> Closed:
     """Finds where logs are read to, and takes the listings of those that were opened again for that."""
     replicas = {
         (own[0].replica.topic, number): [each.replica.paths for each in own]
@@ -197,7 +196,7 @@ def _close(cut: BackupCut, held: dict[Place, list[_Held]], options: BackupOption
     for own in held.values():
         for at, each in enumerate(own):
             if (paths := closed.paths.get(each.replica.path)) is not None:
-                own[at] = _Held(each.disk, replace(each.replica, paths=paths))
+                own[at] = _ReplicaOnDisk(each.disk, replace(each.replica, paths=paths))
     return closed
 
 
@@ -258,9 +257,9 @@ def _held(
     cluster_id: str | None,
     selected: set[str],
     report: Report,
-) -> dict[Place, list[_Held]]:
+) -> dict[TopicIdPartition, list[_ReplicaOnDisk]]:
     """The replicas of each partition. Those that the cluster does not have are left out, and reported."""
-    found: dict[Place, list[_Held]] = defaultdict(list)
+    found: dict[TopicIdPartition, list[_ReplicaOnDisk]] = defaultdict(list)
     by_path = {each.path: disk for disk in disks for each in disk.replicas}
     by_name = topic_ids_of(disks)
     left_out: list[Placement] = []
@@ -273,7 +272,7 @@ def _held(
         if topic_id is None:
             left_out.append(placed)
             continue
-        found[topic_id, replica.partition].append(_Held(by_path[replica.path], replica))
+        found[topic_id, replica.partition].append(_ReplicaOnDisk(by_path[replica.path], replica))
     there = {(each.replica.topic, each.replica.partition) for replicas in found.values() for each in replicas}
     for placed in left_out:
         finding = placed.of_cluster(is_spare=placed.place in there)
@@ -303,18 +302,18 @@ def named_id(cluster_id: str | None, topic: str) -> str:
     return base64.urlsafe_b64encode(found.bytes).decode().rstrip("=")
 
 
-def _metadata_of(disks: Sequence[Disk], best: MetadataReplica) -> _Held:
+def _metadata_of(disks: Sequence[Disk], best: MetadataReplica) -> _ReplicaOnDisk:
     disk = next(each for each in disks if each.metadata is best)
     replica = DiskReplica(
         best.paths, names.CLUSTER_METADATA, 0, state="live", topic_id=names.CLUSTER_METADATA_ID,
         start_offset=best.paths.start_offset, end_offset=best.end_offset, size=best.paths.size,
     )  # fmt: skip
-    return _Held(disk, replica)
+    return _ReplicaOnDisk(disk, replica)
 
 
 def _missing(
     cluster: Cluster | None,
-    held: Mapping[Place, Sequence[_Held]],
+    held: Mapping[TopicIdPartition, Sequence[_ReplicaOnDisk]],
     options: BackupOptions,
     *,
     nodes: Collection[int] | None,
@@ -333,8 +332,8 @@ def _missing(
 
 
 def _task(
-    place: Place,
-    replicas: Sequence[_Held],
+    place: TopicIdPartition,
+    replicas: Sequence[_ReplicaOnDisk],
     backup: BackupPlace,
     *,
     cluster: Cluster | None,

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.jobs.backup.options import BackupOptions
+from brokerless.kafka_names import TopicIdPartition
 from brokerless.log.backups.names import DIRECTORY, SnapshotName, split_path
 from brokerless.log.backups.place import BackupPlace
 from brokerless.log.backups.replaced import Replacements
@@ -22,8 +23,6 @@ from brokerless.progress import Report
 
 _MOST_PARENTS = 24
 """Snapshots in which the segments of a partition are looked for, the newest first."""
-Place = tuple[str, int]
-"""A topic's ID, and a partition's number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +105,11 @@ def _passed_over(error: UnreadableError) -> Finding:
 def previous_of(
     place: BackupPlace,
     snapshots: Iterable[Earlier],
-    held: Mapping[Place, object],
+    held: Mapping[TopicIdPartition, object],
     replacements: Replacements,
     *,
     report: Report,
-) -> dict[Place, PreviousPartition]:
+) -> dict[TopicIdPartition, PreviousPartition]:
     """Return what the newest snapshot that has a partition, and that can be read, has of it, without the segments of
     which objects are gone or were cut; both is reported. ``held``: the partitions that are backed up."""
     return _still_there(place, _previous(snapshots, held, replacements, report), report)
@@ -118,17 +117,17 @@ def previous_of(
 
 def _previous(
     snapshots: Iterable[Earlier],
-    held: Mapping[Place, object],
+    held: Mapping[TopicIdPartition, object],
     replacements: Replacements,
     report: Report,
-) -> dict[Place, PreviousPartition]:
+) -> dict[TopicIdPartition, PreviousPartition]:
     """Return what the newest snapshot that has a partition, and that can be read, has of it."""
-    found: dict[Place, PreviousPartition] = {}
+    found: dict[TopicIdPartition, PreviousPartition] = {}
     for place, name, snapshot in snapshots:
         own = [each for each in snapshot.partitions if each.place in held and each.place not in found]
         if not own:
             continue
-        segments: dict[Place, list[SnapshotSegment]] = defaultdict(list)
+        segments: dict[TopicIdPartition, list[SnapshotSegment]] = defaultdict(list)
         try:
             for each in place.segments(name, snapshot, replacements):
                 segments[each.place].append(each)
@@ -144,12 +143,12 @@ def _previous(
 
 
 def _still_there(
-    place: BackupPlace, previous: Mapping[Place, PreviousPartition], report: Report
-) -> dict[Place, PreviousPartition]:
+    place: BackupPlace, previous: Mapping[TopicIdPartition, PreviousPartition], report: Report
+) -> dict[TopicIdPartition, PreviousPartition]:
     """Without the segments of which objects are gone or were cut, which is reported: they are stored again."""
     known = list(previous.values())
     directories = [segment_directory(place.location, each.partition.topic, *each.partition.place) for each in known]
-    found: dict[Place, PreviousPartition] = {}
+    found: dict[TopicIdPartition, PreviousPartition] = {}
     listed = side_by_side(sizes_in, directories, place.location.is_remote)
     for each, directory, sizes in zip(known, directories, listed, strict=True):
         wrong = {segment: list(check_sizes(directory, segment, sizes)) for segment in each.segments}

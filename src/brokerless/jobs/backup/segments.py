@@ -37,7 +37,7 @@ from brokerless.values import WrongJsonError
 _MOST_PRODUCERS, _PRODUCERS_SIZE = 8, 64 << 10
 """Segments of a partition after which producers are recorded, the last ones, and the bytes of this."""
 KINDS: tuple[ObjectKind, ...] = ("log", "indexes", "rsm-manifest")
-Batches = NDArray[np.void]
+IntactBatches = NDArray[np.void]
 """Of :data:`INTACT_BATCH`, by offset."""
 
 
@@ -79,9 +79,9 @@ class StoredLog:
     segments: list[SnapshotSegment] = field(default_factory=list[SnapshotSegment])
     new_size: int = 0
     _known: SnapshotSegment | ProducerState | None = None
-    _since: list[Batches] = field(default_factory=list[Batches])
+    _since: list[IntactBatches] = field(default_factory=list[IntactBatches])
 
-    def keep(self, segments: Sequence[SnapshotSegment], batches: Batches | None = None) -> None:
+    def keep(self, segments: Sequence[SnapshotSegment], batches: IntactBatches | None = None) -> None:
         """Takes segments that stay. ``batches``: theirs, of the open files, by which producers are followed where
         nothing else says which there are after them."""
         self.segments += segments
@@ -105,7 +105,7 @@ class StoredLog:
         self._known, self._since = state, []
         return state
 
-    def write(self, batches: Batches, base_offset: int, epochs: Epochs) -> NDArray[np.bool_]:
+    def write(self, batches: IntactBatches, base_offset: int, epochs: Epochs) -> NDArray[np.bool_]:
         """Writes batches of the open files, from a segment on that begins at ``base_offset``, and says which of them
         the log took. ``epochs``: of the whole log. Raises :class:`UnwritableError`."""
         self.new_size += int(batches["size"].sum())
@@ -130,7 +130,7 @@ class StoredLog:
 
 
 def _described(
-    segment: StoredSegment, batches: Batches, place: UploadPlace, removed: Collection[int] = ()
+    segment: StoredSegment, batches: IntactBatches, place: UploadPlace, removed: Collection[int] = ()
 ) -> SnapshotSegment:
     """``batches``: those of the disk, of which records with the offsets ``removed`` were left out."""
     within = (batches["first"] >= segment.start_offset) & (batches["last"] <= segment.end_offset)
@@ -152,7 +152,7 @@ def describe_stored(segment: StoredSegment, place: UploadPlace, records: int) ->
     )  # fmt: skip
 
 
-def _planned(batches: Batches, base_offset: int, place: UploadPlace) -> SnapshotSegment:
+def _planned(batches: IntactBatches, base_offset: int, place: UploadPlace) -> SnapshotSegment:
     """Return what would be written, as one segment."""
     size = int(batches["size"].sum())
     objects: dict[ObjectKind, tuple[int, str]] = dict.fromkeys(KINDS, (0, "0" * 32))
@@ -175,7 +175,7 @@ def with_last_producers(segments: list[SnapshotSegment]) -> list[SnapshotSegment
     return found[::-1]
 
 
-def _follow(state: ProducerState, batches: Batches, how: Storing) -> None:
+def _follow(state: ProducerState, batches: IntactBatches, how: Storing) -> None:
     for start, end in groups_of(batches):
         for buffer in intact_bytes(batches[start:end], how.opened, how.max_batch_bytes):
             state.update(whole_batches(buffer), buffer)
@@ -227,8 +227,8 @@ def as_remote(segment: SnapshotSegment, place: UploadPlace) -> RemoteSegment:
 
 
 def unchanged_ranges(
-    batches: Batches, known: Sequence[SnapshotSegment], how: Storing, filling: Container[SnapshotSegment]
-) -> Iterator[tuple[SnapshotSegment | None, Batches]]:
+    batches: IntactBatches, known: Sequence[SnapshotSegment], how: Storing, filling: Container[SnapshotSegment]
+) -> Iterator[tuple[SnapshotSegment | None, IntactBatches]]:
     """Yield all batches in order: those of a known segment with the same bytes, with it, and what is between these.
     ``filling``: known segments of the same log that have what it lacks."""
     at = 0
@@ -244,7 +244,7 @@ def unchanged_ranges(
         yield None, batches[at:]
 
 
-def _is_same(batches: Batches, segment: SnapshotSegment, how: Storing, *, is_filling: bool) -> bool:
+def _is_same(batches: IntactBatches, segment: SnapshotSegment, how: Storing, *, is_filling: bool) -> bool:
     if is_filling and not (batches["last"] > segment.end_offset).any():
         return True
     if not len(batches) or int(batches["last"][-1]) != segment.end_offset or batches["partial"].any():

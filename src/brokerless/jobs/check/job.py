@@ -42,11 +42,11 @@ from brokerless.log.tiered.writing.objects import object_name
 from brokerless.progress import Done, ignore
 from brokerless.text import short_html, short_repr
 
-Read = int | Literal["all"]
+ReadExtent = int | Literal["all"]
 """What is read of the objects: everything, or so many bytes in a run."""
 _OBJECT = "object"
 _WINDOW = 8 << 20
-Place = tuple[str, str, int]
+PartitionKey = tuple[str, str, int]
 """A topic, its ID, and a partition's number."""
 
 
@@ -78,11 +78,11 @@ class CheckResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _ReadTask:
+class _ObjectsTask:
     """The segments of one partition whose objects are read. ``place``: by which ledgers and findings know it."""
 
     directory: Location
-    place: Place
+    place: PartitionKey
     segments: tuple[SnapshotSegment, ...]
 
     @property
@@ -93,7 +93,7 @@ class _ReadTask:
 
 def check_backup(
     location: Location,
-    read: Read | None = None,
+    read: ReadExtent | None = None,
     done: Done = ignore,
     *,
     seal: str | None = None,
@@ -127,7 +127,7 @@ def check_backup(
         findings += unsigned_findings(place, unsigned_snapshots(place, snapshots, trusted))
     findings += [] if seal is None else check_seal(place, seal, trusted)
     is_all = chosen is None and not any(each.kind == Kind.SNAPSHOT_UNREADABLE for each in findings)
-    by_place: dict[Place, list[SnapshotSegment]] = defaultdict(list)
+    by_place: dict[PartitionKey, list[SnapshotSegment]] = defaultdict(list)
     for each in segments.values():
         by_place[each.topic, each.topic_id, each.partition].append(each)
     directories = {each: segment_directory(place.location, *each) for each in by_place}
@@ -141,7 +141,7 @@ def check_backup(
             wrong |= {segment} if found else set()
     files = {each.stored_sha256: each for snapshot, _ in known for each in snapshot.files}
     tasks = [
-        _ReadTask(directories[each], each, tuple(one for one in own if one not in wrong))
+        _ObjectsTask(directories[each], each, tuple(one for one in own if one not in wrong))
         for each, own in by_place.items()
     ]
     turn = None if read is None or read == "all" else _begin_turn(place, tasks, files, budget=read, is_all=is_all)
@@ -168,7 +168,7 @@ def check_backup(
 
 
 def _begin_turn(
-    place: BackupPlace, tasks: Sequence[_ReadTask], files: Mapping[str, SnapshotFile], *, budget: int, is_all: bool
+    place: BackupPlace, tasks: Sequence[_ObjectsTask], files: Mapping[str, SnapshotFile], *, budget: int, is_all: bool
 ) -> Turn:
     """``is_all``: these are all objects of the backup, so that others in the ledger are gone."""
     ledger = Ledger(place.check_directory)
@@ -178,7 +178,7 @@ def _begin_turn(
     return Turn.begin(ledger, _OBJECT, items, budget=budget, roots=("/",) if is_all else ())
 
 
-def _path(place: Place, segment: SnapshotSegment) -> str:
+def _path(place: PartitionKey, segment: SnapshotSegment) -> str:
     """Return by what the ledger knows a segment's objects."""
     return f"/{place[1]}/{place[2]}/{segment.start_offset:020d}-{segment.segment_id}"
 
@@ -191,7 +191,7 @@ def _stored_size(segment: SnapshotSegment) -> int:
     return sum(each.size for each in stored_objects(segment))
 
 
-def _chosen_tasks(tasks: Sequence[_ReadTask], turn: Turn) -> list[_ReadTask]:
+def _chosen_tasks(tasks: Sequence[_ObjectsTask], turn: Turn) -> list[_ObjectsTask]:
     """A task for each segment that this run reads, so that what was read is recorded at once."""
     return [
         replace(task, segments=(each,))
@@ -210,7 +210,7 @@ def _checked_file(file: SnapshotFile, turn: Turn, findings: Sequence[Finding]) -
     return Checked(_OBJECT, *own, topic=None, partition=None, findings=tuple(findings))
 
 
-def _checked_segment(task: _ReadTask, turn: Turn, findings: Sequence[Finding]) -> Checked:
+def _checked_segment(task: _ObjectsTask, turn: Turn, findings: Sequence[Finding]) -> Checked:
     (segment,) = task.segments
     own = _path(task.place, segment), segment.sha256, clock.now(), turn.run_id
     return Checked(_OBJECT, *own, topic=task.place[0], partition=task.place[2], findings=tuple(findings))
@@ -251,7 +251,7 @@ def _check_keys(place: BackupPlace, snapshots: Sequence[Snapshot]) -> Iterator[F
     yield from (each for each in side_by_side(load, range(len(runs)), place.location.is_remote) if each)
 
 
-def _read_all(tasks: Sequence[_ReadTask], done: Done, processes: int | None, turn: Turn | None) -> list[Finding]:
+def _read_all(tasks: Sequence[_ObjectsTask], done: Done, processes: int | None, turn: Turn | None) -> list[Finding]:
     order = longest_first(tasks)
     running = run(read_task, [tasks[each] for each in order], done=done, name="brokerless check", processes=processes)
     found: dict[int, list[Finding]] = {}
@@ -263,7 +263,7 @@ def _read_all(tasks: Sequence[_ReadTask], done: Done, processes: int | None, tur
     return [finding for at in range(len(tasks)) for finding in found[at]]
 
 
-def read_task(task: _ReadTask, done: Done) -> list[Finding]:
+def read_task(task: _ObjectsTask, done: Done) -> list[Finding]:
     """Reads the objects of a partition, and compares their hashes."""
     findings: list[Finding] = []
     for segment in task.segments:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import Bools
 from brokerless.format.filter import WholeBatches
 from brokerless.format.read.batch_headers import Batches
 from brokerless.jobs.compact.row_flags import RowFlags
 
-Bools = NDArray[np.bool_]
 _FEWEST = 16
 """So many neighbours that stay are copied unchanged; fewer are decoded with those around them."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import Bools, Int64s
 from brokerless.bounds import MAX_INT64
 from brokerless.errors import refused_batch
 from brokerless.format import layouts
@@ -32,8 +33,6 @@ from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Chunk, check_checksums, scan_headers
 from brokerless.progress import Report, ignore
 
-Bools = NDArray[np.bool_]
-Int64s = NDArray[np.int64]
 Aborts = dict[int, int]
 
 _NO_SPANS = np.empty((0, 2), np.int64)

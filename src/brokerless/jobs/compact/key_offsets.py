@@ -11,10 +11,9 @@ import secrets
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import Bools
 from brokerless.format.columns import RecordColumns
 from brokerless.jobs.compact.row_flags import RowFlags
-
-Bools = NDArray[np.bool_]
 
 SLOT = 32
 """Bytes of a slot of the table."""

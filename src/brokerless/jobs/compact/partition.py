@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import Bools
 from brokerless.errors import RefusedError, UsageError, refused_batch
 from brokerless.findings import Finding, Kind
 from brokerless.format.columns import RecordColumns
@@ -23,7 +24,7 @@ from brokerless.jobs.compact.history import Aborts, History, SourceProducers, is
 from brokerless.jobs.compact.key_offsets import KeyHasher, LastRows
 from brokerless.jobs.compact.row_flags import RowFlags
 from brokerless.jobs.compact.rules import CleanerRules
-from brokerless.jobs.compact.segments import CleanableRange, Segments, find_cleanable
+from brokerless.jobs.compact.segments import CleanableRange, SegmentGroup, find_cleanable
 from brokerless.jobs.compact.settings import CompactSettings
 from brokerless.jobs.compact.totals import CompactTotals, FrequentKey
 from brokerless.log.commit.partition_writer import PartitionWriter
@@ -37,7 +38,6 @@ from brokerless.log.write.follower_append import whole_batches
 from brokerless.offset_spans import Span
 from brokerless.progress import Done, Report, ignore
 
-Bools = NDArray[np.bool_]
 _EVERY_HASH = (0, (1 << 64) - 1)
 
 
@@ -124,7 +124,7 @@ class PartitionCleaner:
         self._check_unchanged()
         return self.result
 
-    def _append(self, output: PartitionWriter | None, buffer: NDArray[np.uint8], group: Segments) -> None:
+    def _append(self, output: PartitionWriter | None, buffer: NDArray[np.uint8], group: SegmentGroup) -> None:
         if output is None or not len(buffer):
             return
         try:
@@ -202,7 +202,7 @@ class PartitionCleaner:
             self._superseded.set(start, found)
             start += whole.columns.rows
 
-    def _keys_of(self, segments: Segments, done: Done) -> Iterator[WholeBatches]:
+    def _keys_of(self, segments: SegmentGroup, done: Done) -> Iterator[WholeBatches]:
         """Batches with the keys of their records, without values."""
         decoder = Decoder(values=False, headers=False, max_batch_bytes=self._settings.max_batch_bytes)
         for path, chunk in self._chunks(segments):
@@ -217,7 +217,7 @@ class PartitionCleaner:
         if chosen.any():
             self._keys.find_superseded(chosen, self._hasher.hash(columns, chosen), start, superseded)
 
-    def _cleaned(self, group: Segments, producers: SourceProducers, done: Done) -> Iterator[NDArray[np.uint8]]:
+    def _cleaned(self, group: SegmentGroup, producers: SourceProducers, done: Done) -> Iterator[NDArray[np.uint8]]:
         batch_filter, totals = BatchFilter(self._settings.max_batch_bytes), self.result.totals
         horizon = self.result.cleanable.legacy_horizon_ms
         modified = {each.log.path: each.log.modified or 0 for each in group}
@@ -320,13 +320,13 @@ class PartitionCleaner:
             key = columns.key_data[columns.key_ends[row] : columns.key_ends[row + 1]].tobytes()
             self.result.frequent.append(FrequentKey(key, self._frequent[each], int(columns.offset[row])))
 
-    def _unchanged(self, group: Segments, producers: SourceProducers, done: Done) -> Iterator[NDArray[np.uint8]]:
+    def _unchanged(self, group: SegmentGroup, producers: SourceProducers, done: Done) -> Iterator[NDArray[np.uint8]]:
         for _, chunk in self._chunks(group, is_checked=True):
             self._follow(producers, chunk, is_copied=True)
             done(2 * int(chunk.batches.sizes.sum()))
             yield self._count_unchanged(chunk, chunk.batches)
 
-    def _chunks(self, segments: Segments, *, is_checked: bool = False) -> Iterator[tuple[str, Chunk]]:
+    def _chunks(self, segments: SegmentGroup, *, is_checked: bool = False) -> Iterator[tuple[str, Chunk]]:
         """The chunks of neighbours. ``is_checked``: gaps and the like are reported; else only what keeps keys away."""
         if not segments:
             return
@@ -376,7 +376,7 @@ class PartitionCleaner:
                 return
 
 
-def _dirty(cleanable: CleanableRange) -> Segments:
+def _dirty(cleanable: CleanableRange) -> SegmentGroup:
     """The cleaned segments from the one on that holds the first dirty offset."""
     cleaned = cleanable.cleaned
     first = max((each.base_offset for each in cleaned if each.base_offset <= cleanable.first_dirty), default=0)

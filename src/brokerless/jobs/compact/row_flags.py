@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Bools = NDArray[np.bool_]
+from brokerless.arrays import Bools
+
 _FIRST_BYTES = 1 << 12
 
 

@@ -10,17 +10,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from brokerless.arrays import Bools, Int64s
 from brokerless.errors import RefusedError
 from brokerless.format import layouts
 from brokerless.format.filter import WholeBatches
 from brokerless.format.read.batch_headers import Batches
 from brokerless.jobs.compact.history import History
 from brokerless.jobs.compact.settings import CompactSettings
-
-Bools = NDArray[np.bool_]
-Int64s = NDArray[np.int64]
 
 REMOVED = {
     "superseded": "records with a later value of their key",

@@ -11,7 +11,7 @@ from brokerless.jobs.compact.settings import CompactSettings
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.ranges import from_log_start
 
-Segments = tuple[SegmentPaths, ...]
+SegmentGroup = tuple[SegmentPaths, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +22,12 @@ class CleanableRange:
 
     first_dirty: int
     first_uncleanable: int
-    groups: tuple[Segments, ...]
-    rest: Segments
+    groups: tuple[SegmentGroup, ...]
+    rest: SegmentGroup
     legacy_horizon_ms: int
 
     @property
-    def cleaned(self) -> Segments:
+    def cleaned(self) -> SegmentGroup:
         return tuple(each for group in self.groups for each in group)
 
 
@@ -65,7 +65,7 @@ def find_cleanable(
 
 
 def _too_young(
-    segments: Segments, history: History, first_dirty: int, active: int, settings: CompactSettings
+    segments: SegmentGroup, history: History, first_dirty: int, active: int, settings: CompactSettings
 ) -> list[int]:
     """The base offset of the first dirty segment with a record that is younger than ``min.compaction.lag.ms``."""
     since = settings.now_ms - settings.min_compaction_lag_ms
@@ -81,7 +81,7 @@ def _too_young(
 
 def group_segments(
     segments: Sequence[SegmentPaths], max_bytes: int, max_index_bytes: int, first_uncleanable: int
-) -> tuple[Segments, ...]:
+) -> tuple[SegmentGroup, ...]:
     """Neighbours that fit into one segment, by their bytes, those of their indexes, and their offsets."""
     groups: list[list[SegmentPaths]] = []
     sizes = (0, 0, 0)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from brokerless.errors import UnreadableError
-from brokerless.jobs.diff.pairs import EqualSegments, Name, Pair, Side
+from brokerless.jobs.diff.pairs import EqualSegments, Pair, Side
+from brokerless.kafka_names import TopicPartition
 from brokerless.log.backups.snapshot import SnapshotPartition, SnapshotSegment
 from brokerless.log.tiered.detection import snapshot_of
 
@@ -31,7 +32,7 @@ def add_equal_segments(pairs: Sequence[Pair], sides: tuple[Side, Side]) -> list[
     ]
 
 
-def snapshot_partitions(side: Side) -> dict[Name, StoredPartition] | None:
+def snapshot_partitions(side: Side) -> dict[TopicPartition, StoredPartition] | None:
     """Return what the snapshot that a side is has of each partition; None for anything else, and for several paths."""
     if len(side.directories) != 1 or side.url is not None or side.is_one_partition:
         return None

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from brokerless.arrays import Int64s
 from brokerless.bounds import MAX_INT64
 from brokerless.errors import ClusterError, UnreadableError
 from brokerless.findings import BEFORE_FIRST_SEGMENT, Finding
@@ -46,8 +46,6 @@ from brokerless.progress import Done, Say, ignore
 from brokerless.requests.comparing import DiffRequest, ReplicasRequest
 from brokerless.tables.read_options import bound
 
-Int64s = NDArray[np.int64]
-
 LISTED = 10
 """Differences of a partition that are listed, unless another number is requested."""
 _MOST_FINDINGS = 1000
@@ -79,12 +77,12 @@ class DiffSettings:
         )
 
 
-class _Compared(Protocol):
+class _ComparedPartition(Protocol):
     @property
     def partitions(self) -> list[PartitionPath]: ...
 
 
-PairT = TypeVar("PairT", bound=_Compared)
+PairT = TypeVar("PairT", bound=_ComparedPartition)
 
 
 @dataclass(frozen=True)
@@ -220,7 +218,7 @@ def _compare(
     partitions: dict[Hand, PartitionPath] = {"left": pair.left, "right": pair.right}
     summaries: dict[Hand, SideSummary] = {"left": result.left, "right": result.right}
     start, end = common
-    findings = _Findings()
+    findings = _FindingsOnce()
     tally = Tally(settings.allowed, settings.limit)
     begin = start
     if pair.equal is not None and start == pair.equal.start:
@@ -274,7 +272,7 @@ def _compare_sequence(
     pair: Pair, result: PartitionDiff, anchors: Int64s, *, settings: DiffSettings, done: Done
 ) -> PartitionDiff:
     """Compare two sides with the same records in the same order, and other offsets."""
-    findings, tally = _Findings(), Tally(settings.allowed, settings.limit)
+    findings, tally = _FindingsOnce(), Tally(settings.allowed, settings.limit)
     assert pair.left is not None
     assert pair.right is not None
     assert result.left is not None
@@ -299,7 +297,7 @@ def _compare_sequence(
 
 
 @dataclass(slots=True)
-class _Findings:
+class _FindingsOnce:
     """What was found while both sides were read, each once."""
 
     found: list[Finding] = field(default_factory=list[Finding])
@@ -316,7 +314,7 @@ def _counted(
     settings: DiffSettings,
     *,
     uncompared: Iterable[Uncompared],
-    findings: _Findings,
+    findings: _FindingsOnce,
     is_aligned: bool = True,
 ) -> PartitionDiff:
     """Return the result with what was counted. ``is_aligned``: both sides have a record of each listed offset."""

@@ -11,27 +11,27 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from brokerless.arrays import Int64s
 from brokerless.clusters.listing import open_directory
 from brokerless.errors import UsageError
 from brokerless.internals.connect.topics import table_of_topic
 from brokerless.internals.entries import decode_entry, internal_topic, read_entries
-from brokerless.jobs.diff.pairs import Name, Pair, Side, by_name, pair_of
+from brokerless.jobs.diff.pairs import Pair, Side, by_name, pair_of
+from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
 from brokerless.log.storage.location import Location
 from brokerless.progress import Report
 
-Int64s = NDArray[np.int64]
 _TABLE = "mirrorOffsetSyncs"
 _SEPARATORS = (".", "-", "_")
 
 
-def load_offset_syncs(path: str, report: Report, max_batch_bytes: int) -> dict[Name, Int64s]:
+def load_offset_syncs(path: str, report: Report, max_batch_bytes: int) -> dict[TopicPartition, Int64s]:
     """Return pairs of offsets by the source's partition: int64, shape ``(n, 2)``, source and target, both growing.
 
     Raises :class:`UsageError` for a path without MirrorMaker's topic, and :class:`UnreadableError`."""
-    found: dict[Name, dict[int, int]] = {}
+    found: dict[TopicPartition, dict[int, int]] = {}
     partitions = open_directory(Location(path)).partitions
     own = [(each, topic) for each in partitions if table_of_topic(topic := internal_topic(each)) == _TABLE]
     if not own:
@@ -58,7 +58,7 @@ def _growing(pairs: Mapping[int, int]) -> Int64s:
     return np.array(kept[::-1], np.int64).reshape(-1, 2)
 
 
-def pair_by_syncs(left: Side, right: Side, syncs: Mapping[Name, Int64s]) -> list[Pair]:
+def pair_by_syncs(left: Side, right: Side, syncs: Mapping[TopicPartition, Int64s]) -> list[Pair]:
     """Return the left side's partitions, each with its mirror on the right one. Topics of MirrorMaker and of Connect
     are left out.
 

@@ -14,7 +14,8 @@ from brokerless.jobs.diff.beside.groups import Counterpart
 from brokerless.jobs.diff.beside.mirrored_position import mirrored_position
 from brokerless.jobs.diff.equal_segments import add_equal_segments
 from brokerless.jobs.diff.mirrors import load_offset_syncs, pair_by_syncs
-from brokerless.jobs.diff.pairs import Name, OffsetRuns, Pair, Side, load_offset_runs, pair, pair_by_map
+from brokerless.jobs.diff.pairs import OffsetRuns, Pair, Side, load_offset_runs, pair, pair_by_map
+from brokerless.kafka_names import TopicPartition
 from brokerless.log.directory import PartitionPath
 from brokerless.log.names import is_internal
 from brokerless.progress import Report
@@ -45,13 +46,13 @@ def requested_schemas(request: DiffRequest, sides: tuple[Side, Side]) -> SchemaP
     return None if left is None or right is None else SchemaPaths(left, right)
 
 
-def requested_runs(request: DiffRequest) -> Mapping[Name, OffsetRuns] | None:
+def requested_runs(request: DiffRequest) -> Mapping[TopicPartition, OffsetRuns] | None:
     """Return the offset map of a request, if it has one. Raises :class:`UsageError` for a directory without one."""
     return None if request.offset_map is None else load_offset_runs(os.fspath(request.offset_map))
 
 
 def requested_pairs(
-    request: DiffRequest, sides: tuple[Side, Side], runs: Mapping[Name, OffsetRuns] | None, report: Report
+    request: DiffRequest, sides: tuple[Side, Side], runs: Mapping[TopicPartition, OffsetRuns] | None, report: Report
 ) -> list[Pair]:
     """Return the partitions of both sides. ``runs``: the offset map.
 
@@ -72,8 +73,8 @@ def _possible_mirrors(side: Side) -> list[PartitionPath]:
 
 
 def targets_of(
-    pairs: Sequence[Pair], runs: Mapping[Name, OffsetRuns] | None, max_batch_bytes: int
-) -> Mapping[Name, Counterpart] | None:
+    pairs: Sequence[Pair], runs: Mapping[TopicPartition, OffsetRuns] | None, max_batch_bytes: int
+) -> Mapping[TopicPartition, Counterpart] | None:
     """Return where positions of the left side are on the right one, by partition; None where offsets are the same.
     ``runs``: the offset map."""
     if runs is not None:

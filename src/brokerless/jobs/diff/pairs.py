@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from brokerless.arrays import Bools, Int64s
 from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.jobs.diff.copied_partition import CopiedPartition
@@ -17,14 +17,11 @@ from brokerless.jobs.diff.live.cluster import ClientConfig, is_live, undescribed
 from brokerless.jobs.named_partitions import topic_id_of_partition
 from brokerless.jobs.prove.claims import PartitionClaim
 from brokerless.jobs.restore.live.offset_map import is_map, load_map_start, read_runs
+from brokerless.kafka_names import TopicPartition
 from brokerless.log.checkpoint.leader_epochs import load_epochs, rank
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.seek import end_offset
 from brokerless.log.segment_end import named_contents
-
-Name = tuple[str, int]
-Int64s = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -85,13 +82,13 @@ class OffsetRuns:
         return int(np.maximum(ends - firsts, 0).sum())
 
 
-def load_offset_runs(directory: str) -> dict[Name, OffsetRuns]:
+def load_offset_runs(directory: str) -> dict[TopicPartition, OffsetRuns]:
     """Return the map of a restore by partition. Raises :class:`UsageError` for a directory without one."""
     path = Path(directory)
     if not is_map(path):
         raise UsageError(f"{directory}: there is no offset map of a restore")
     topics = load_map_start(path)["topics"]
-    found: dict[Name, list[tuple[int, int, int]]] = {}
+    found: dict[TopicPartition, list[tuple[int, int, int]]] = {}
     for each in read_runs(path):
         run = each.source_first, each.source_last + 1, each.target_first
         found.setdefault((each.topic, each.partition), []).append(run)
@@ -205,7 +202,7 @@ def pair(left: Side, right: Side) -> list[Pair]:
     ]
 
 
-def _undescribed(side: Side, lacking: Iterable[Name]) -> set[str]:
+def _undescribed(side: Side, lacking: Iterable[TopicPartition]) -> set[str]:
     """The topics that a running cluster may have, and does not describe to this client."""
     topics = {topic for topic, _ in lacking}
     return set() if side.url is None else undescribed_topics(side.url, side.client, topics)
@@ -222,7 +219,7 @@ def _check_files(directories: Iterable[LogDirectory]) -> None:
                 raise UnreadableError(each.path, contents)
 
 
-def pair_by_map(left: Side, right: Side, runs: Mapping[Name, OffsetRuns]) -> list[Pair]:
+def pair_by_map(left: Side, right: Side, runs: Mapping[TopicPartition, OffsetRuns]) -> list[Pair]:
     """Return the left side's partitions, and what an offset map says of them. The right side's topic has to be the one
     that was restored to.
 
@@ -242,7 +239,7 @@ def pair_by_map(left: Side, right: Side, runs: Mapping[Name, OffsetRuns]) -> lis
     return found
 
 
-def replicas_of(side: Side, topics: Collection[str] | None) -> dict[Name, PartitionPath]:
+def replicas_of(side: Side, topics: Collection[str] | None) -> dict[TopicPartition, PartitionPath]:
     """Return the partitions on the disks of a side, also of those that are not compared: of some topics, or all."""
     partitions = [each for directory in side.directories for each in directory.partitions]
     return by_name(each for each in partitions if topics is None or each.topic in topics)
@@ -272,9 +269,9 @@ def ranked(replicas: Sequence[PartitionPath]) -> list[PartitionPath]:
     return sorted(replicas, key=_rank, reverse=True) if len(replicas) > 1 else list(replicas)
 
 
-def by_name(partitions: Iterable[PartitionPath]) -> dict[Name, PartitionPath]:
+def by_name(partitions: Iterable[PartitionPath]) -> dict[TopicPartition, PartitionPath]:
     """Return the partitions of a side by topic and number, of several replicas the one that counts."""
-    found: dict[Name, list[PartitionPath]] = {}
+    found: dict[TopicPartition, list[PartitionPath]] = {}
     for each in partitions:
         found.setdefault((each.topic or "", each.partition or 0), []).append(each)
     return {name: ranked(replicas)[0] for name, replicas in found.items()}

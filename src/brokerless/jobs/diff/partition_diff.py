@@ -17,7 +17,7 @@ Hand = Literal["left", "right"]
 OTHER: dict[Hand, Hand] = {"left": "right", "right": "left"}
 ONLY_ON: dict[Hand, What] = {"left": "missing", "right": "extra"}
 """What a record is that only this side has."""
-Problem = Literal["another-topic", "no-common-offset", "not-restored", "only-left", "only-right", "not-described"]
+DiffProblem = Literal["another-topic", "no-common-offset", "not-restored", "only-left", "only-right", "not-described"]
 _MOST_KEY_BYTES = 60
 
 
@@ -150,7 +150,7 @@ class PartitionDiff:
     differences: tuple[Difference, ...] = ()
     not_listed: int = 0
     uncompared: tuple[Uncompared, ...] = ()
-    problem: Problem | None = None
+    problem: DiffProblem | None = None
     explanation: str = ""
     findings: tuple[Finding, ...] = ()
     is_replica: bool = False

@@ -17,7 +17,7 @@ from brokerless.jobs.diff.topics import TopicPair, by_key, diff_topic_task, pair
 from brokerless.progress import Done, Report
 from brokerless.requests.comparing import DiffRequest
 
-Work = Callable[[DiffTask[Any], Done], list[PartitionDiff | UnreadableError]]
+DiffWork = Callable[[DiffTask[Any], Done], list[PartitionDiff | UnreadableError]]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class DiffPlan:
     parts: frozenset[str]
     is_named: bool
     pairs: Sequence[Pair] | Sequence[TopicPair]
-    work: Work
+    work: DiffWork
     settings: DiffSettings
     of_groups: GroupSettings
 

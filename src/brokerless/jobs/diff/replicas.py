@@ -18,10 +18,11 @@ from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.jobs.diff.exported.listing import TablePartition
 from brokerless.jobs.diff.live.cluster import RunningPartition
-from brokerless.jobs.diff.pairs import Name, Pair, pair_of, ranked
+from brokerless.jobs.diff.pairs import Pair, pair_of, ranked
 from brokerless.jobs.diff.partition_diff import PartitionDiff
 from brokerless.jobs.ledger import Checked, Ledger, run_id_of
 from brokerless.jobs.turns import choose, open_ledger
+from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_epochs, truncation_offset
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
@@ -77,7 +78,7 @@ def begin_scrub(partitions: Sequence[PartitionPath], budget: int | None, path: s
 
     Raises :class:`UsageError` where no partition has two replicas, and as :func:`brokerless.jobs.turns.open_ledger`.
     """
-    replicas: dict[Name, list[PartitionPath]] = {}
+    replicas: dict[TopicPartition, list[PartitionPath]] = {}
     for each in partitions:
         if isinstance(each, TablePartition):
             raise UsageError(f"{each.url}: a table has no replicas; give disks")
@@ -100,7 +101,7 @@ def begin_scrub(partitions: Sequence[PartitionPath], budget: int | None, path: s
     return scrub
 
 
-def _entry(cluster_id: str, name: Name) -> str:
+def _entry(cluster_id: str, name: TopicPartition) -> str:
     """Return what the ledger calls a partition: one directory may have the state of several clusters."""
     directory = names.partition_directory(*name)
     return f"{cluster_id}/{directory}" if cluster_id else directory
@@ -122,11 +123,13 @@ def _cluster_of(partitions: Sequence[PartitionPath]) -> str:
     return next(iter(found), "")
 
 
-def _choose(replicas: dict[Name, list[PartitionPath]], scrub: Scrub, budget: int) -> dict[Name, list[PartitionPath]]:
+def _choose(
+    replicas: dict[TopicPartition, list[PartitionPath]], scrub: Scrub, budget: int
+) -> dict[TopicPartition, list[PartitionPath]]:
     assert scrub.ledger is not None
     entries = scrub.ledger.entries
 
-    def order(name: Name) -> tuple[int, int]:
+    def order(name: TopicPartition) -> tuple[int, int]:
         known = entries.get((_KIND, _entry(scrub.cluster_id, name)))
         return (1, 0) if known is None else (2 if known.version == _SAME else 0, known.verified)
 
@@ -134,7 +137,7 @@ def _choose(replicas: dict[Name, list[PartitionPath]], scrub: Scrub, budget: int
     return {name: replicas[name] for name in sorted(choose(sizes, budget, order))}
 
 
-def _pairs(name: Name, replicas: Sequence[PartitionPath]) -> list[Pair]:
+def _pairs(name: TopicPartition, replicas: Sequence[PartitionPath]) -> list[Pair]:
     leading, *others = ranked(replicas)
     if name[0] == names.CLUSTER_METADATA:
         limits = [_agreed_end(leading, each) for each in others]

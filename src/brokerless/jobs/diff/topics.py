@@ -12,7 +12,8 @@ import numpy as np
 from brokerless.errors import ClusterError, UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.jobs.compact.key_offsets import KeyHasher
-from brokerless.jobs.diff.alignment.keys import KeyedDifference, KeyedRecords, Rows, compare_keyed
+from brokerless.jobs.diff.alignment.blocks import HashedRows
+from brokerless.jobs.diff.alignment.keys import KeyedDifference, KeyedRecords, compare_keyed
 from brokerless.jobs.diff.alignment.tally import Tally
 from brokerless.jobs.diff.causes import What
 from brokerless.jobs.diff.copies import at_hand
@@ -115,7 +116,7 @@ def _compare(task: DiffTask[TopicPair], stack: ExitStack, done: Done) -> Iterabl
 
 def _count(found: Iterable[KeyedDifference], tallies: Mapping[int, Tally]) -> None:
     """Count what differs by partition; neighbours come together, as far as memory has them."""
-    waiting: dict[tuple[What, str], list[Rows]] = defaultdict(list)
+    waiting: dict[tuple[What, str], list[HashedRows]] = defaultdict(list)
 
     def flush() -> None:
         for (what, cause), parts in waiting.items():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
+from brokerless.kafka_names import TopicPartition
 from brokerless.log.backups.snapshot import SnapshotPartition
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import open_segments
@@ -14,8 +15,6 @@ from brokerless.log.seek import end_offset
 from brokerless.log.segment import Chunk
 from brokerless.progress import ignore
 from brokerless.tables.segment_summary import summarize
-
-Place = tuple[str, int]
 
 
 @dataclass(slots=True)
@@ -31,7 +30,7 @@ class _Markers:
 
 def compare_offsets(
     vector: Sequence[SnapshotPartition],
-    replicas: Mapping[Place, Sequence[PartitionPath]],
+    replicas: Mapping[TopicPartition, Sequence[PartitionPath]],
     place: str,
     max_batch_bytes: int,
 ) -> tuple[dict[str, int], list[Finding]]:

@@ -11,20 +11,19 @@ from brokerless.internals.groups.positions import GroupPosition, lost_positions,
 from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from brokerless.jobs.diff.alignment.sides import count_records
+from brokerless.kafka_names import TopicPartition
 from brokerless.log.directory import PartitionPath
 from brokerless.log.seek import end_offset
 
-Place = tuple[str, int]
-
 
 def check_positions(
-    cluster: Cluster, logs: Mapping[Place, PartitionPath], max_batch_bytes: int
+    cluster: Cluster, logs: Mapping[TopicPartition, PartitionPath], max_batch_bytes: int
 ) -> tuple[dict[str, int], list[Finding]]:
     """Return how many positions are where, and the findings of those that are not within a log. ``logs``: one of each
     partition, by topic and number. A position between two records, as compaction and markers leave them, is that of the
     next one."""
     found: list[Finding] = []
-    limits = _Limits(logs, found)
+    limits = _PartitionLimits(logs, found)
     own = [each for (topic, _), each in logs.items() if topic in (CONSUMER_OFFSETS, SHARE_GROUP_STATE)]
     positions = [
         each
@@ -41,7 +40,7 @@ def check_positions(
     for lost in lost_positions(positions, limits.of):
         found.append(lost.finding(logs[lost.position.source].path))
         counts["pastEnd"] += 1
-    is_record: dict[tuple[Place, int], bool] = {}
+    is_record: dict[tuple[TopicPartition, int], bool] = {}
     for each in positions:
         place = each.topic, each.partition
         start, end = limits.of(each)
@@ -57,12 +56,12 @@ def check_positions(
     return counts, found
 
 
-class _Limits:
+class _PartitionLimits:
     """Where partitions start and end, each looked for once. One that is not there, or cannot be read, is empty."""
 
-    def __init__(self, logs: Mapping[Place, PartitionPath], found: list[Finding]) -> None:
+    def __init__(self, logs: Mapping[TopicPartition, PartitionPath], found: list[Finding]) -> None:
         self._logs, self._found = logs, found
-        self._known: dict[Place, tuple[int, int]] = {}
+        self._known: dict[TopicPartition, tuple[int, int]] = {}
 
     def of(self, position: GroupPosition) -> tuple[int, int]:
         place = position.topic, position.partition
@@ -70,7 +69,7 @@ class _Limits:
             self._known[place] = self._limits(place)
         return self._known[place]
 
-    def _limits(self, place: Place) -> tuple[int, int]:
+    def _limits(self, place: TopicPartition) -> tuple[int, int]:
         log = self._logs.get(place)
         if log is None:
             return 0, 0

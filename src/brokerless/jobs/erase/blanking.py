@@ -18,7 +18,7 @@ from brokerless.log.storage.paths import full_path
 from brokerless.typed.blanking.edits import NotBlankedError
 from brokerless.typed.blanking.paths import parse_path
 from brokerless.typed.blanking.schemas import RecordedSchemas, RegistrySchemas, SchemaSource
-from brokerless.typed.blanking.values import FORMATS, BlankedValue, Header, ValueBlanker
+from brokerless.typed.blanking.values import FORMATS, BlankedValue, RawHeader, ValueBlanker
 from brokerless.typed.schema_source import load_registry
 
 
@@ -113,7 +113,7 @@ def edits_of(found: BlankedValue) -> RecordEdits:
 
 def chosen_values(
     columns: RecordColumns, rows: NDArray[np.bool_]
-) -> Iterator[tuple[int, bytes | None, tuple[Header, ...]]]:
+) -> Iterator[tuple[int, bytes | None, tuple[RawHeader, ...]]]:
     """The offset, value and headers of each of some rows (bool)."""
     ends, null = columns.value_ends, columns.value_null
     for row in np.flatnonzero(rows).tolist():
@@ -121,7 +121,7 @@ def chosen_values(
         yield int(columns.offset[row]), value, tuple(_headers(columns, row))
 
 
-def _headers(columns: RecordColumns, row: int) -> Iterator[Header]:
+def _headers(columns: RecordColumns, row: int) -> Iterator[RawHeader]:
     names, values = columns.header_key_ends, columns.header_value_ends
     for at in range(int(columns.header_ends[row]), int(columns.header_ends[row + 1])):
         name = columns.header_key_data[names[at] : names[at + 1]].tobytes()

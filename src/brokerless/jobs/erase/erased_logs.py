@@ -6,8 +6,7 @@ This is all that ``brokerless erase`` does, so that Python does the same.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from brokerless.errors import UsageError
@@ -21,13 +20,10 @@ from brokerless.jobs.erase.selection import selected_by
 from brokerless.jobs.rewrite.plan import Source
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.location import Location
-from brokerless.progress import Done, Report, Say, ignore
+from brokerless.progress import Phase, Report, Say, ignore, no_phase
 from brokerless.requests.writing import EraseRequest
 from brokerless.tables.read_options import bound
 from brokerless.text import ShownList
-
-Phase = Callable[[str, int | None], AbstractContextManager[Done]]
-"""Begins a part of the work, of so many bytes if that is known."""
 
 
 class ErasedLogs(ShownList[ErasedPartition]):
@@ -48,7 +44,7 @@ def erase_logs(
     sources: Sequence[Source],
     request: EraseRequest,
     report: Report,
-    phase: Phase = lambda name, size: nullcontext(ignore),
+    phase: Phase = no_phase,
     *,
     named: Collection[str] = (),
     say: Say = ignore,

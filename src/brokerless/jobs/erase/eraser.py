@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import Int64s
 from brokerless.findings import Kind
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
@@ -24,7 +25,6 @@ from brokerless.jobs.erase.digests import OutputHashes, digest_kept
 from brokerless.jobs.erase.field_counts import FieldCount
 from brokerless.jobs.erase.selection import RecordMatcher
 
-Int64s = NDArray[np.int64]
 _FEW_RUNS = 64
 """Of batches between touched ones; more of them are written at once, as are those of v0 and v1, each of which makes the
 log forget leader epochs that are assigned before."""

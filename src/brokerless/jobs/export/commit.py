@@ -14,7 +14,7 @@ from brokerless.jobs.export.tasks import ExportTask
 from brokerless.offset_spans import Span, union, without
 from brokerless.progress import Report
 from brokerless.table_formats import parquet_files
-from brokerless.table_formats.export_state import ExportState, Offsets
+from brokerless.table_formats.export_state import ExportState, LeftOutOffsets
 from brokerless.table_formats.parquet_files import ParquetFile
 from brokerless.tables.last_record import LastRecord
 from brokerless.text import short_html, short_repr
@@ -36,7 +36,7 @@ class ExportTaskResult:
     files: tuple[ParquetFile, ...]
     next_offset: int
     findings: tuple[Finding, ...]
-    left_out: tuple[Offsets, ...]
+    left_out: tuple[LeftOutOffsets, ...]
     is_complete: bool = True
     missing: tuple[Span, ...] = ()
     failures: Failures = field(default_factory=Failures)
@@ -61,7 +61,7 @@ class ExportedPartition:
     end_offset: int
     files: tuple[ParquetFile, ...] = ()
     findings: tuple[Finding, ...] = ()
-    left_out: tuple[Offsets, ...] = ()
+    left_out: tuple[LeftOutOffsets, ...] = ()
     missing: tuple[Span, ...] = ()
     filled: tuple[Span, ...] = ()
     table: str | None = None
@@ -221,7 +221,7 @@ def _passed(task: ExportTask, result: ExportTaskResult) -> list[Span]:
     return union([(task.start, min(result.next_offset, task.end))])
 
 
-def _spans(left_out: Iterable[Offsets]) -> list[Span]:
+def _spans(left_out: Iterable[LeftOutOffsets]) -> list[Span]:
     return union([(first, last + 1) for first, last in left_out if last is not None])
 
 

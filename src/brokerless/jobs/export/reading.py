@@ -27,14 +27,14 @@ from brokerless.log.segment import Chunk, scan, scan_headers
 from brokerless.log.walk import start_of
 from brokerless.offset_spans import Span
 from brokerless.progress import Done, ignore
-from brokerless.table_formats.export_state import Offsets
+from brokerless.table_formats.export_state import LeftOutOffsets
 from brokerless.table_formats.parquet_files import SCHEMA
 from brokerless.tables.record_batches import record_batches
 
 if TYPE_CHECKING:
     from brokerless.format.read.decoder import Damage
 
-Place = tuple[str, int | None]
+FilePosition = tuple[str, int | None]
 
 NOT_PASSED = (Kind.UNREADABLE_DIRECTORY, *NOT_OPENED, Kind.LIMIT_EXCEEDED, Kind.FILE_SHRUNK)
 """What may be read another time: nothing after it is exported before it was."""
@@ -75,17 +75,17 @@ class ExportReader:
     whole: PartitionPath | None = None
     next_offset: int = field(init=False)
     findings: list[Finding] = field(init=False, default_factory=list[Finding])
-    left_out: list[Offsets] = field(init=False, default_factory=list[Offsets])
+    left_out: list[LeftOutOffsets] = field(init=False, default_factory=list[LeftOutOffsets])
     missing: list[Span] = field(init=False, default_factory=list[Span])
 
     def __post_init__(self) -> None:
         self.next_offset = self.start
         self._stable = self._decided = self.end
         self._is_broken = False
-        self._read_until: Place = ("", None)
+        self._read_until: FilePosition = ("", None)
         self._highest = -1
-        self._ahead: list[tuple[Place, int, int]] = []
-        self._known_until: Place = ("", None)
+        self._ahead: list[tuple[FilePosition, int, int]] = []
+        self._known_until: FilePosition = ("", None)
         self._given: dict[int, int] = {}
         self._holes: dict[int, list[tuple[int, int]]] = {}
         self._wrong: dict[tuple[str, int], int] = {}
@@ -93,7 +93,7 @@ class ExportReader:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Raises :class:`NotReadableError` for what is not to be passed over."""
         self._check_beginnings()
-        pending: dict[Place, Finding] = {}
+        pending: dict[FilePosition, Finding] = {}
         transactions = None
         if self.committed:
             transactions = self._transactions(pending)
@@ -266,7 +266,7 @@ class ExportReader:
                 self._misplaced(place, first, last)
                 self._is_broken = True
 
-    def _follow_old(self, place: Place, first: int, last: int) -> None:
+    def _follow_old(self, place: FilePosition, first: int, last: int) -> None:
         """A batch that the run before has passed, unless its file does not begin before this run."""
         if self._highest >= 0 or self.start <= self.source.segments[0].base_offset:
             self._misplaced(place, first, last)
@@ -274,7 +274,7 @@ class ExportReader:
             self._known_until = place
             self._ahead, self._is_broken = [], False
 
-    def _follow_new(self, place: Place, batches: Batches, row: int) -> None:
+    def _follow_new(self, place: FilePosition, batches: Batches, row: int) -> None:
         """A batch of this run. Where others are before it that looked as if they were for the next one, those are at
         offsets that cannot be."""
         for each in self._ahead:
@@ -293,7 +293,7 @@ class ExportReader:
         self._highest = max(self._highest, last)
         self.next_offset = max(self.next_offset, last + 1)
 
-    def _misplaced(self, place: Place, first: int, last: int) -> None:
+    def _misplaced(self, place: FilePosition, first: int, last: int) -> None:
         path, position = place
         self.findings.append(misplaced(path, position or 0, first, last=last, start=self.start, end=self._stable))
 
@@ -309,7 +309,7 @@ class ExportReader:
         if int(batches.end_of_records[row]) >= self.start and last >= self.next_offset:
             self.left_out.append((self.next_offset, last))
 
-    def _transactions(self, pending: dict[Place, Finding]) -> Transactions:
+    def _transactions(self, pending: dict[FilePosition, Finding]) -> Transactions:
         """Those of the range alone: what begins before it was decided when the last run ended there, and what ends
         after it is open, whatever a broker has written meanwhile. Or those of all the partition.
 

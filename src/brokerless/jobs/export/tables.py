@@ -19,7 +19,7 @@ from brokerless.table_formats.data_files import DataTarget
 from brokerless.table_formats.export_state import ExportState, RefusedTopicError
 from brokerless.table_formats.parquet_files import SCHEMA
 from brokerless.table_formats.rows import table_schema
-from brokerless.table_formats.store import Tables
+from brokerless.table_formats.store import TableStore
 from brokerless.table_formats.types import AnotherExportError, TableState
 from brokerless.tables.partition_tables import read_records
 from brokerless.tables.read_options import ReadOptions
@@ -35,7 +35,7 @@ class PlannedTables:
     run's first commit; ``schemas``: the columns that it needs; ``named_by``: the schemas by which those of keys and of
     values are named then (see ``column_names``)."""
 
-    store: Tables
+    store: TableStore
     states: dict[str, TableState | None] = field(default_factory=dict[str, "TableState | None"])
     begun: dict[str, ExportState] = field(default_factory=dict[str, ExportState])
     schemas: dict[str, pa.Schema] = field(default_factory=dict[str, pa.Schema])

@@ -22,7 +22,7 @@ from brokerless.jobs.load.loader import BeforeCommit, Loaded, LoadedPartition, L
 from brokerless.jobs.load.routing import Router
 from brokerless.jobs.load.row_buffer import check_same, records_of
 from brokerless.jobs.run.job import in_order, run, started
-from brokerless.jobs.run.types import NONE, Place, Spark
+from brokerless.jobs.run.types import NONE, RunPlace, Spark
 from brokerless.log.commit.job_commit import cleared_of, commit_staged, outputs_of_job
 from brokerless.log.commit.partition_writer import allow_many_files, output_directory
 from brokerless.log.commit.run_record import end_run, forgotten_on_error, record_run, refuse_written, run_of
@@ -173,7 +173,7 @@ def _plan(inputs: InputFiles, to: Destination, loading: Loading) -> list[LoadTas
     ]
 
 
-def _load_on(place: Place, tasks: Sequence[LoadTask], done: Done, say: Say, before_commit: BeforeCommit) -> Loaded:
+def _load_on(place: RunPlace, tasks: Sequence[LoadTask], done: Done, say: Say, before_commit: BeforeCommit) -> Loaded:
     first = tasks[0]
     routing = first.loading.routing
     with ExitStack() as stack:

@@ -17,11 +17,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Self
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from brokerless import clock
+from brokerless.arrays import Int64s
 from brokerless.errors import UsageError
 from brokerless.format.write.compression_ratio import CompressionRatioEstimator
 from brokerless.jobs.load.routing import Router, Routing
@@ -44,13 +43,11 @@ from brokerless.tables.batcher import Batcher, BatchSettings, Cut, Encoded, obse
 from brokerless.tables.rows import bounded
 from brokerless.text import short_html, short_repr
 
-Int64s = NDArray[np.int64]
-
 _GROUP, _GROUP_OF_EACH = 4 << 20, 32 << 10
 """Bytes of rows that are sorted by partition at once, and what each partition that there is adds to them."""
 _SMALL = 1 << 20
 """Bytes that are written without another thread: two with much to do in Python mostly wait for its lock."""
-Check = Callable[[Destination, str, int], object]
+CheckTarget = Callable[[Destination, str, int], object]
 """Raises :class:`UsageError` for a partition (topic and number) of a directory that cannot be written."""
 BeforeCommit = Callable[["Loaded", Sequence[StagedPartition]], object]
 
@@ -149,7 +146,7 @@ class PartOfJob:
     :func:`bulk.unfinished_name`, for what is no run of a command."""
 
     job: str | None = None
-    check: Check = check_new
+    check: CheckTarget = check_new
     now: int | None = None
     threads: int | None = None
     without_key: int = 0

@@ -10,9 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from brokerless import arrow
+from brokerless.arrays import Int64s
 from brokerless.tables.rows import RowError, normalize
-
-Int64s = NDArray[np.int64]
 
 COLUMNS = ("key", "value", "headers", "offset", "timestamp", "timestampType")
 """Those of a row that are written; its topic and partition are where it is written to."""

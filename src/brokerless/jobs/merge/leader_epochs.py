@@ -11,11 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import Int64s, RowNumbers
 from brokerless.format import layouts
 from brokerless.log.checkpoint.leader_epochs import Epochs
-
-Int64s = NDArray[np.int64]
-Rows = NDArray[np.int64]
 
 _MANY_ELECTIONS = 8
 
@@ -168,7 +166,7 @@ def _epochs_at(recorded: Epochs, offsets: Int64s) -> Int64s:
 
 
 def _restamped(
-    batches: NDArray[np.void], rows: Rows, is_wrong: NDArray[np.bool_], recorded: Epochs
+    batches: NDArray[np.void], rows: RowNumbers, is_wrong: NDArray[np.bool_], recorded: Epochs
 ) -> NDArray[np.void]:
     batches = batches.copy()
     right = rows[~is_wrong]

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import RowNumbers
 from brokerless.bounds import MAX_INT32
 from brokerless.jobs.merge.agreement import Agreement, MergedReplica
 from brokerless.jobs.merge.leader_epochs import has_epoch, is_same
 from brokerless.jobs.recovered.losses import TO_THE_END
 from brokerless.offset_spans import Span, union, without
-
-Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,7 @@ class MergedBatches:
     cannot be there."""
 
     batches: NDArray[np.void]
-    givers: Rows
+    givers: RowNumbers
     holes: tuple[Span, ...]
     misfits: tuple[tuple[int, int], ...]
 
@@ -63,7 +62,7 @@ def fill(
     return MergedBatches(batches, givers, tuple(holes), tuple(misfits))
 
 
-def differing(replica: MergedReplica, until: int, batches: NDArray[np.void]) -> Rows:
+def differing(replica: MergedReplica, until: int, batches: NDArray[np.void]) -> RowNumbers:
     """The batches of a replica before ``until`` that are others than those of the merged log with the same offsets,
     though neither was compacted; rows."""
     if not len(batches) or replica.is_compacted:
@@ -111,16 +110,16 @@ def _fit(batches: NDArray[np.void], between: NDArray[np.void]) -> NDArray[np.boo
 
 
 def _together(
-    batches: NDArray[np.void], givers: Rows, more: NDArray[np.void], giver: int
-) -> tuple[NDArray[np.void], Rows]:
+    batches: NDArray[np.void], givers: RowNumbers, more: NDArray[np.void], giver: int
+) -> tuple[NDArray[np.void], RowNumbers]:
     everything = np.concatenate([batches, more])
     by_offset = np.argsort(everything["first"], kind="stable")
     return everything[by_offset], np.append(givers, np.full(len(more), giver, np.int64))[by_offset]
 
 
 def _less_compacted(
-    batches: NDArray[np.void], givers: Rows, replica: MergedReplica, number: int, first: int, until: int
-) -> tuple[NDArray[np.void], Rows]:
+    batches: NDArray[np.void], givers: RowNumbers, replica: MergedReplica, number: int, first: int, until: int
+) -> tuple[NDArray[np.void], RowNumbers]:
     """A hole in a compacted log was filled with records that a later one made void; from there on, nothing of that
     replica may be missing, for it may be a tombstone that did so, or a marker that the leading replica needs no
     more."""

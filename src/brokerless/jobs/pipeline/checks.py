@@ -15,10 +15,10 @@ from brokerless.findings import Finding, Kind
 from brokerless.jobs.ledger import Checked, DamagedRange, Ledger, path_of
 from brokerless.jobs.pipeline.settings import Settings
 from brokerless.jobs.pipeline.sources import Copies, is_selected
-from brokerless.jobs.recovered.damaged_regions import Placed, Region, bounded_regions
+from brokerless.jobs.recovered.damaged_regions import PlacedRegion, Region, bounded_regions
 from brokerless.jobs.recovered.intact_batches import find_intact_batches
 from brokerless.jobs.run.job import run
-from brokerless.jobs.run.types import Place
+from brokerless.jobs.run.types import RunPlace
 from brokerless.jobs.verify.job import (
     VerifyRestTask,
     VerifyTask,
@@ -36,7 +36,7 @@ from brokerless.log.storage import paths
 from brokerless.log.storage.directory_lock import is_locked
 from brokerless.offset_spans import Span, union, without
 from brokerless.progress import Done, ignore
-from brokerless.table_formats.export_state import Exported, Offsets
+from brokerless.table_formats.export_state import Exported, LeftOutOffsets
 
 _SAVE_S = 15.0
 """Seconds of verification that a kill may cost."""
@@ -66,7 +66,7 @@ def check(
     ledger: Ledger,
     run_id: str,
     *,
-    place: Place,
+    place: RunPlace,
     done: Done = ignore,
 ) -> list[Checked]:
     """Does the tasks, and records in the ledger what they found, every few seconds; then the same for what concerns a
@@ -141,7 +141,7 @@ def find_damaged_ranges(task: VerifyTask) -> list[DamagedRange]:
     return [_range(placed, segment.base_offset) for placed in regions.items if not placed[0].is_empty]
 
 
-def _range(placed: Placed, base_offset: int) -> DamagedRange:
+def _range(placed: PlacedRegion, base_offset: int) -> DamagedRange:
     region, before = placed
     first = base_offset if region.after is None else region.after
     if first >= before:
@@ -202,7 +202,7 @@ def gone_partitions(
 
 
 def not_exported(
-    partition: PartitionPath | Checked, left_out: Iterable[Offsets], listed: Iterable[DamagedRange]
+    partition: PartitionPath | Checked, left_out: Iterable[LeftOutOffsets], listed: Iterable[DamagedRange]
 ) -> Iterator[DamagedRange]:
     """Offsets that an export left out and that no damaged range has: of segments that were not verified, or that
     changed since."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from brokerless.requests.writing import ExportForm
 
-Form = Literal["iceberg", "delta", "parquet"]
-FORMS: tuple[Form, ...] = ("iceberg", "delta", "parquet")
+FORMS: tuple[ExportForm, ...] = ("iceberg", "delta", "parquet")

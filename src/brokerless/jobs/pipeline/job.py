@@ -7,8 +7,8 @@ any moment is continued by the next one. Each run does what is new and nothing e
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from collections.abc import Collection, Generator, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,21 +28,19 @@ from brokerless.jobs.pipeline.recording import PRIVATE, Recording, add_tried
 from brokerless.jobs.pipeline.settings import Settings
 from brokerless.jobs.pipeline.sources import Copies, find_log_directories, select_copies
 from brokerless.jobs.run.job import started
-from brokerless.jobs.run.types import NONE, Place, Sized, Spark
+from brokerless.jobs.run.types import NONE, RunPlace, Sized, Spark
 from brokerless.log import names
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.offset_gaps import missing_logs
 from brokerless.log.storage import paths
 from brokerless.log.storage.location import Location
-from brokerless.progress import Done, Report, Say, ignore
+from brokerless.progress import Phase, Report, Say, ignore, no_phase
 from brokerless.table_formats.export_directory import check_target, only_export
-from brokerless.table_formats.export_state import Exported, Offsets
+from brokerless.table_formats.export_state import Exported, LeftOutOffsets
 from brokerless.text import readable, short_html, short_repr
 
 STAGES = ("find", "verify", "export", "maintain", "report")
-Phase = Callable[[str, int], AbstractContextManager[Done]]
-"""Shows people what is done: of a text and the bytes to read, what is called with bytes that were read."""
 
 
 @dataclass
@@ -119,7 +117,7 @@ def run_pipeline(
     settings = replace(settings, to=to)
     check_target(settings.root)
     with _without_traces(to), only_export(paths.join(to, PRIVATE)):
-        own = _RunningPipeline(settings, report, phase or _no_phase, say)
+        own = _RunningPipeline(settings, report, phase or no_phase, say)
         return own.run(settings.spark if spark is None else spark, is_following)
 
 
@@ -236,7 +234,7 @@ class _RunningPipeline:
             self._result.seconds[name] += monotonic() - began
 
     @contextmanager
-    def _started(self, spark: Spark, tasks: list[Sized]) -> Generator[Place]:
+    def _started(self, spark: Spark, tasks: list[Sized]) -> Generator[RunPlace]:
         """Spark, unless there is nothing to do."""
         with started(spark if tasks else NONE, tasks, self._say, "brokerless pipeline") as place:
             yield place
@@ -265,7 +263,7 @@ class _RunningPipeline:
         }
         return {name: each for name, each in chosen.items() if each is not None}
 
-    def _export(self, copies: Copies, exported: dict[str, Exported], place: Place) -> None:
+    def _export(self, copies: Copies, exported: dict[str, Exported], place: RunPlace) -> None:
         """Exports copy after copy, until none has anything new."""
         tried: dict[str, set[str]] = {}
         unread: set[str] = set()
@@ -315,7 +313,7 @@ class _RunningPipeline:
             if each.kind == "export" and ranges != each.ranges:
                 self._ledger.add(replace(each, ranges=ranges))
 
-    def _export_wave(self, wave: list[PartitionPath], place: Place, report: Report) -> list[ExportedPartition]:
+    def _export_wave(self, wave: list[PartitionPath], place: RunPlace, report: Report) -> list[ExportedPartition]:
         settings = self._settings
         planned = plan(
             wave, settings.paths, tables.target_of(settings), tables.export_settings(settings), self._refuse,
@@ -346,7 +344,7 @@ class _RunningPipeline:
                 self._ledger.add(replace(each, findings=findings))
 
     def _record_met(
-        self, partition: PartitionPath | Checked, met: Iterable[Finding], left_out: Iterable[Offsets]
+        self, partition: PartitionPath | Checked, met: Iterable[Finding], left_out: Iterable[LeftOutOffsets]
     ) -> None:
         """What only the export found: offsets that no reader reaches, or that went missing since the check."""
         before = self._ledger.get("export", partition.path)
@@ -385,8 +383,3 @@ class _RunningPipeline:
 
 def _place(finding: Finding) -> tuple[Any, ...]:
     return finding.kind, readable(finding.file), finding.position, finding.offset
-
-
-@contextmanager
-def _no_phase(_: str, __: int) -> Generator[Done]:
-    yield ignore

@@ -10,9 +10,10 @@ from typing import Any, NoReturn, cast
 
 from brokerless.errors import UsageError, missing_libraries
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.jobs.pipeline.forms import FORMS, Form
+from brokerless.jobs.pipeline.forms import FORMS
 from brokerless.kafka_names import COMPRESSION_TYPES, ISOLATION_LEVELS, Isolation
 from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.requests.writing import ExportForm
 from brokerless.table_formats.catalog import Catalog
 from brokerless.table_formats.parquet_files import FILE_BYTES
 from brokerless.typed.topic_type import Decoding
@@ -41,7 +42,7 @@ class Settings:
     to: str
     topic: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    form: Form = FORMS[0]
+    form: ExportForm = FORMS[0]
     catalog: Catalog = field(default_factory=Catalog)
     table_options: StorageOptions | None = field(default=None, repr=False)
     isolation: Isolation = "read_uncommitted"
@@ -85,7 +86,7 @@ def load_settings(path: str) -> dict[str, Any]:
         raise UsageError(f"{place}: {problem}; write one NAME: VALUE on each line") from error
     if root is None:
         raise UsageError(f"{path}: there are no settings in this file; write at least path: and to:")
-    return _File(path).settings(root)
+    return _SettingsFile(path).settings(root)
 
 
 def make_settings(found: Mapping[str, Any]) -> Settings:
@@ -109,7 +110,7 @@ def make_settings(found: Mapping[str, Any]) -> Settings:
     return replace(settings, to=to.path, to_storage_options=both[0] or None, table_options=both[1] or None)
 
 
-class _File:
+class _SettingsFile:
     """Reads the nodes of a YAML document, each error with the file's name and line."""
 
     def __init__(self, path: str) -> None:
@@ -241,41 +242,41 @@ class _File:
         return cast(str, node.tag).rpartition(":")[2]
 
 
-Read = Callable[[_File, Any, str], Any]
+ReadValue = Callable[[_SettingsFile, Any, str], Any]
 
 
-def _choice(*values: str) -> Read:
+def _choice(*values: str) -> ReadValue:
     return lambda file, node, name: file.choice(node, name, values)
 
 
-_SETTINGS: dict[str, tuple[str, Read]] = {
-    "path": ("paths", _File.texts),
-    "to": ("to", _File.text),
-    "topic": ("topic", _File.texts),
-    "exclude": ("exclude", _File.texts),
+_SETTINGS: dict[str, tuple[str, ReadValue]] = {
+    "path": ("paths", _SettingsFile.texts),
+    "to": ("to", _SettingsFile.text),
+    "topic": ("topic", _SettingsFile.texts),
+    "exclude": ("exclude", _SettingsFile.texts),
     "as": ("form", _choice(*FORMS)),
-    "catalog": ("catalog.name", _File.text),
-    "catalog-properties": ("catalog.properties", _File.text_mapping),
-    "catalog-property": ("catalog.properties", _File.pairs),
-    "namespace": ("catalog.namespace", _File.text),
-    "table-options": ("table_options", _File.text_mapping),
+    "catalog": ("catalog.name", _SettingsFile.text),
+    "catalog-properties": ("catalog.properties", _SettingsFile.text_mapping),
+    "catalog-property": ("catalog.properties", _SettingsFile.pairs),
+    "namespace": ("catalog.namespace", _SettingsFile.text),
+    "table-options": ("table_options", _SettingsFile.text_mapping),
     "isolation": ("isolation", _choice(*ISOLATION_LEVELS)),
-    "by-date": ("by_date", _File.flag),
+    "by-date": ("by_date", _SettingsFile.flag),
     "compression": ("compression", _choice(*COMPRESSION_TYPES)),
-    "file-bytes": ("file_bytes", _File.size),
-    "decode": ("decoding.decode", _File.flag),
-    "schemas": ("decoding.schemas", _File.text),
-    "key-format": ("decoding.key_format", _File.text),
-    "value-format": ("decoding.value_format", _File.text),
-    "max-batch-bytes": ("max_batch_bytes", _File.size),
-    "verify": ("verify", _File.flag),
-    "no-verify": ("verify", _File.no_flag),
-    "report": ("report", _File.flag),
-    "no-report": ("report", _File.no_flag),
-    "follow": ("follow_s", _File.seconds),
-    "keep-snapshots": ("keep_snapshots_s", _File.age),
-    "spark": ("spark", _File.text),
-    "storage-options": ("storage_options", _File.mapping),
-    "to-storage-options": ("to_storage_options", _File.mapping),
+    "file-bytes": ("file_bytes", _SettingsFile.size),
+    "decode": ("decoding.decode", _SettingsFile.flag),
+    "schemas": ("decoding.schemas", _SettingsFile.text),
+    "key-format": ("decoding.key_format", _SettingsFile.text),
+    "value-format": ("decoding.value_format", _SettingsFile.text),
+    "max-batch-bytes": ("max_batch_bytes", _SettingsFile.size),
+    "verify": ("verify", _SettingsFile.flag),
+    "no-verify": ("verify", _SettingsFile.no_flag),
+    "report": ("report", _SettingsFile.flag),
+    "no-report": ("report", _SettingsFile.no_flag),
+    "follow": ("follow_s", _SettingsFile.seconds),
+    "keep-snapshots": ("keep_snapshots_s", _SettingsFile.age),
+    "spark": ("spark", _SettingsFile.text),
+    "storage-options": ("storage_options", _SettingsFile.mapping),
+    "to-storage-options": ("to_storage_options", _SettingsFile.mapping),
 }
 """Names in the file, which are those of the command's options: the field, and how its value is read."""

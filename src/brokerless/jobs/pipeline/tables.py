@@ -30,7 +30,7 @@ from brokerless.progress import Say
 from brokerless.table_formats import export_state
 from brokerless.table_formats.catalog import table_name
 from brokerless.table_formats.export_state import ExportState, RefusedTopicError
-from brokerless.table_formats.store import Tables, open_store
+from brokerless.table_formats.store import TableStore, open_store
 from brokerless.table_formats.types import reason_of_library
 from brokerless.text import readable
 
@@ -210,7 +210,7 @@ def place_of(settings: Settings, topic: str) -> str:
     return _store(settings).describe(topic)
 
 
-def _store(settings: Settings) -> Tables:
+def _store(settings: Settings) -> TableStore:
     assert settings.form != "parquet"
     return open_store(settings.form, target_of(settings), settings.catalog)
 

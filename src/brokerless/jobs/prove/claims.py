@@ -15,7 +15,7 @@ from brokerless.log import names
 from brokerless.log.storage.paths import directory_name, parent_directory
 from brokerless.values import Int64, LenientValue, Sha256, ValueT, WrongJsonError, from_members
 
-Edit = tuple[Int64, Int64, Annotated[str, Meta(pattern=r"\A([0-9a-f]{2})*\Z")]]
+EditClaim = tuple[Int64, Int64, Annotated[str, Meta(pattern=r"\A([0-9a-f]{2})*\Z")]]
 """Where bytes of a value were replaced, how many, and by which, in hexadecimal digits."""
 
 
@@ -36,7 +36,7 @@ class TouchedClaim(LenientValue, frozen=True):
     selected: tuple[Int64, ...] = field(name="offsets")
     records_after: Int64
     digest: Sha256 = field(name="keptSha256")
-    edits: tuple[tuple[Edit, ...], ...] | None = None
+    edits: tuple[tuple[EditClaim, ...], ...] | None = None
 
     def __post_init__(self) -> None:
         offsets = self.offsets

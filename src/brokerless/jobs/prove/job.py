@@ -29,9 +29,9 @@ from brokerless.jobs.prove.claims import (
     parse_unwritten,
 )
 from brokerless.jobs.prove.partition import Check, ProveTask, ProveTaskResult, check_directory, run_task
-from brokerless.jobs.prove.scope import Scope, check_scope, find_sources
+from brokerless.jobs.prove.scope import ProofScope, check_scope, find_sources
 from brokerless.jobs.prove.search import PatternSearch
-from brokerless.jobs.run.job import Place, in_order, run, started
+from brokerless.jobs.run.job import RunPlace, in_order, run, started
 from brokerless.jobs.run.types import NONE, Spark
 from brokerless.jobs.signatures import SIGNATURE_BYTES, fingerprint, is_signed_by, load_public_key, public_bytes
 from brokerless.log import names
@@ -63,7 +63,7 @@ class Proof:
     """Whether the signature is that of the requested key, and not only of the one that the manifest names."""
     has_source: bool = False
     """Whether the logs were compared with those before the erasure."""
-    scope: Scope | None = None
+    scope: ProofScope | None = None
     """The part of these logs that the proof is about."""
     copied: dict[str, int] = field(default_factory=dict[str, int])
     """Selected records in each partition of Kafka's own topics, which are copied unchanged; 0 where not known."""
@@ -173,7 +173,7 @@ def prove(
         text = "two partitions of the manifest are one here; give the directory that has them all"
         raise UsageError(f"{proving.erased}: {text}")
 
-    def run_all(tasks: list[ProveTask], place: Place) -> list[ProveTaskResult]:
+    def run_all(tasks: list[ProveTask], place: RunPlace) -> list[ProveTaskResult]:
         with closing(run(run_task, tasks, spark=place, done=done, name=_NAME, processes=processes)) as results:
             found = list(in_order(results))
         for finding in chain.from_iterable(each.findings for each in found):

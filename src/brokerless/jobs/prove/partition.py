@@ -31,7 +31,7 @@ from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.paths import is_local_within, join
 from brokerless.progress import Done, Report
 from brokerless.typed.blanking.edits import NotBlankedError
-from brokerless.typed.blanking.values import Header, ValueBlanker
+from brokerless.typed.blanking.values import RawHeader, ValueBlanker
 
 _LOCKS = (names.LOCK, names.COMMIT_LOCK)
 _EMPTY = digest_records(empty_columns())
@@ -296,7 +296,7 @@ class BlankedRecord(NamedTuple):
 
     offset: int
     value: bytes | None
-    headers: Sequence[Header]
+    headers: Sequence[RawHeader]
     claimed: RecordEdits
 
 

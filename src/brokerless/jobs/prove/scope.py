@@ -17,7 +17,7 @@ from brokerless.text import count_of
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class ProofScope:
     """What a proof is about. ``partitions``: live ones of the source; ``left_out``: those of them that the manifest
     does not have; ``only``: the topics and partitions that the caller named, empty for all."""
 
@@ -53,7 +53,7 @@ def check_scope(
     only: Sequence[str],
     erasure: Erasure | None,
     report: Report,
-) -> Scope:
+) -> ProofScope:
     """Report what is selected outside of the partitions whose paths are ``claimed``, and return the scope.
 
     ``only``: topics (``orders``) and partitions (``orders-0``) outside of which nothing is looked for. ``erasure``:
@@ -70,7 +70,7 @@ def check_scope(
             if not _is_metadata(place.partition) and (not only or set(only) & set(_names(place.partition))):
                 for finding in _check(place, erasure):
                     report(finding)
-    return Scope(len(live), len(left_out), tuple(only))
+    return ProofScope(len(live), len(left_out), tuple(only))
 
 
 def _check(place: OtherPlace, erasure: Erasure | None) -> Iterator[Finding]:

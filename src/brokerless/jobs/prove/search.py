@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import Uint8s
 from brokerless.findings import Kind
 from brokerless.format.columns import RecordColumns
 from brokerless.format.write.column_slices import filter_rows
@@ -31,8 +32,6 @@ MOST_BYTES = 1 << 30
 _WINDOW = 8
 _BLOCK = 8 << 20
 _LISTED = 10
-
-Bytes = NDArray[np.uint8]
 
 
 class ErasedAt(NamedTuple):
@@ -95,7 +94,7 @@ class PatternSearch:
     def _look_in_records(self, columns: RecordColumns, path: str, report: Report, *, is_selected: bool) -> None:
         rows = columns.rows
         headers = int(columns.header_ends[rows])
-        places: tuple[tuple[Literal["key", "value", "header"], Bytes], ...] = (
+        places: tuple[tuple[Literal["key", "value", "header"], Uint8s], ...] = (
             ("key", columns.key_data[columns.key_ends[0] : columns.key_ends[rows]]),
             ("value", columns.value_data[columns.value_ends[0] : columns.value_ends[rows]]),
             ("header", columns.header_value_data[: columns.header_value_ends[headers]]),
@@ -116,7 +115,7 @@ class PatternSearch:
         place = self.places.get(self.patterns[number])
         return "an erased key" if place is None else f"what was erased of {place},"
 
-    def _find(self, data: Bytes, *, is_each: bool = False) -> Iterator[tuple[int, int]]:
+    def _find(self, data: Uint8s, *, is_each: bool = False) -> Iterator[tuple[int, int]]:
         """Numbers of patterns and where they begin: of each short one the first place, of long ones so many; or, if
         ``is_each``, all places, as what is found first may be there by chance."""
         if self.short:
@@ -168,7 +167,7 @@ class _PatternFinder:
         self._windows = np.zeros(len(patterns), np.int64)
         put_patterns(self._seed, MOST, self._data, self._ends, self._windows, self._table, self._bits, self.left_out)
 
-    def find(self, data: Bytes) -> Iterator[tuple[int, int]]:
+    def find(self, data: Uint8s) -> Iterator[tuple[int, int]]:
         """Yield the patterns in some bytes, in the order of the eight bytes by which they are found. Where several
         begin there, one is returned."""
         from brokerless.jobs.prove.search_kernels import find_pattern

@@ -56,14 +56,16 @@ class _Directory(Value, frozen=True):
                 raise WrongJsonError("files has another file than brokerless replaces")
 
 
-class _Journal(Value, frozen=True):
+class _RebuildJournal(Value, frozen=True):
     brokerless: Literal["rebuild"]
     format: Literal[1]
     directories: tuple[_Directory, ...]
     new: Inodes
 
 
-_JOURNAL = OwnFile(_Journal, "a journal of brokerless rebuild", "name the directory that the rebuild wrote to", 1 << 26)
+_JOURNAL = OwnFile(
+    _RebuildJournal, "a journal of brokerless rebuild", "name the directory that the rebuild wrote to", 1 << 26
+)
 
 
 def refuse_journal(to: Path) -> None:
@@ -83,7 +85,7 @@ def change_in_place(rebuild: Rebuild, to: Path, new: Mapping[str, int]) -> None:
         shutil.rmtree(to / SAVED, ignore_errors=True)  # without a journal, nothing was changed since
         entries = [_save(rebuild, each, to / SAVED / str(at)) for at, each in enumerate(targets)]
         sync_directory(to / SAVED)  # a journal without what was saved could undo nothing
-        _JOURNAL.save(Location(str(to / JOURNAL)), _Journal("rebuild", 1, tuple(entries), dict(new)))
+        _JOURNAL.save(Location(str(to / JOURNAL)), _RebuildJournal("rebuild", 1, tuple(entries), dict(new)))
         for each in targets:
             path = Path(each.path)
             (path / names.META_PROPERTIES).unlink(missing_ok=True)

@@ -9,7 +9,6 @@ epoch the cluster does not know. Sources: ``ReplicationControlManager`` and ``Pa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from brokerless.findings import Kind
 from brokerless.internals.metadata.cluster import Cluster
@@ -17,8 +16,7 @@ from brokerless.jobs.rebuild.nodes import Node
 from brokerless.jobs.rebuild.replicas import HeldReplica
 from brokerless.kafka_names import TopicPartition
 from brokerless.progress import Report
-
-Row = dict[str, Any]
+from brokerless.values import Row
 
 UNASSIGNED = "A" * 21 + "Q"
 """``DirectoryId.UNASSIGNED``: the broker chooses the log directory."""

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 from brokerless import clock
 from brokerless.clusters.disk import Disk
@@ -18,7 +17,7 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.groups.positions import LostPosition, ResetTo
 from brokerless.internals.metadata.cluster import Cluster, ResourceType, read_cluster
-from brokerless.internals.metadata.records import Record, cluster_records
+from brokerless.internals.metadata.records import MetadataRecord, cluster_records
 from brokerless.internals.metadata.versions import (
     DYNAMIC_QUORUM,
     KRAFT_VERSION,
@@ -78,8 +77,7 @@ from brokerless.log.storage.paths import full_path, join
 from brokerless.progress import Report
 from brokerless.requests.recovery import Data, Quorum
 from brokerless.text import short_html, short_repr
-
-Row = dict[str, Any]
+from brokerless.values import Row
 
 _PRODUCER_ID_BLOCK = 1000
 """``ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE``."""
@@ -176,7 +174,7 @@ class Rebuild:
         own = (there[0] for there in self.held.values() if there)
         return tuple(each for each in own if each.replica.end_in_log is not None)
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[MetadataRecord]:
         """Return the records of the snapshot. Raises :class:`UsageError` for what this version cannot express."""
         return list(cluster_records(self.cluster, self.level))
 

@@ -12,8 +12,8 @@ from brokerless.internals.metadata.records import encode_record
 from brokerless.internals.records import InternalRecord
 from brokerless.internals.schemas import STATE
 from brokerless.log.storage.location import Location
+from brokerless.values import Row
 
-Row = dict[str, Any]
 _LIMIT = 1 << 30
 _TYPES = {name: number for number, name in RESOURCE_TYPES.items()}
 _MECHANISMS = {name: number for number, name in SCRAM_MECHANISMS.items()}

@@ -45,7 +45,7 @@ class Region:
         return self.kind in (Kind.ZERO_TAIL, Kind.TRAILING_ZEROS)
 
 
-Placed = tuple[Region, int]
+PlacedRegion = tuple[Region, int]
 """A region with the offset before which it was in its file."""
 
 
@@ -85,12 +85,12 @@ class BoundedList(Generic[T]):
         self.items.append(each)
 
 
-def bounded_regions() -> BoundedList[Placed]:
+def bounded_regions() -> BoundedList[PlacedRegion]:
     """Those of one kind in one file become one."""
     return BoundedList(_together, lambda placed: (placed[0].file, placed[0].kind), lambda placed: placed[0].places)
 
 
-def _together(one: Placed, other: Placed) -> Placed:
+def _together(one: PlacedRegion, other: PlacedRegion) -> PlacedRegion:
     (first, before), (second, until) = one, other
     offsets = [before, until, *(each.after for each in (first, second) if each.after is not None)]
     places, damaged = first.places + second.places, first.size + second.size

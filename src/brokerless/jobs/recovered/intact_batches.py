@@ -70,13 +70,13 @@ def find_intact_batches(
     ``is_log``: the file is one log, in which offsets go up, and not an image that may have many. ``start``: the
     position (bytes) from which on it is read.
     """
-    finder = _BatchFinder(file, max_batch_bytes, partial, is_log)
+    finder = _SearchState(file, max_batch_bytes, partial, is_log)
     finder.at = start
     while finder.at < file.size:
         yield from finder.follow()
 
 
-class _BatchFinder:
+class _SearchState:
     """Where in a file the search is. ``at``: everything before this was given; ``_end``: where the last intact batch
     ended, and ``_after`` the offset after it; ``_wrapper_end``: where a damaged wrapper message ends, as it says."""
 

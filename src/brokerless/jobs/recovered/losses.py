@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.jobs.recovered.damaged_regions import BoundedList, Placed, Region
-
-Rows = NDArray[np.int64]
+from brokerless.arrays import RowNumbers
+from brokerless.jobs.recovered.damaged_regions import BoundedList, PlacedRegion, Region
 
 NOT_THERE = "no-such-offsets"
 """The cause where no bytes are damaged: a segment is missing, or its end is."""
@@ -52,7 +51,7 @@ class Loss:
 
 def find_losses(
     saved: NDArray[np.void],
-    regions: Sequence[Placed],
+    regions: Sequence[PlacedRegion],
     start_offset: int,
     end_offset: int,
     is_compacted: bool,
@@ -99,7 +98,7 @@ def are_side_by_side(saved: NDArray[np.void]) -> NDArray[np.bool_]:
 class _Spans:
     """The offsets ``[low, high)`` that lost regions had, as far as the batches next to them show."""
 
-    def __init__(self, regions: Sequence[Placed], start_offset: int) -> None:
+    def __init__(self, regions: Sequence[PlacedRegion], start_offset: int) -> None:
         spans = [(start_offset if region.after is None else region.after, before) for region, before in regions]
         low = np.array([min(span) for span in spans], np.int64)
         order = np.argsort(low, kind="stable")
@@ -108,7 +107,7 @@ class _Spans:
         self._low, self._high = low[order], np.array([max(span) for span in spans], np.int64)[order]
         self._reach = np.maximum.accumulate(self._high)
 
-    def candidates(self, first: NDArray[np.int64], end: NDArray[np.int64]) -> tuple[Rows, Rows]:
+    def candidates(self, first: NDArray[np.int64], end: NDArray[np.int64]) -> tuple[RowNumbers, RowNumbers]:
         """Return which of them may have offsets in common with each of some ``[first, end)``; none where the first is
         not before the second."""
         return np.searchsorted(self._reach, first, side="right"), np.searchsorted(self._low, end)
@@ -122,7 +121,7 @@ class _Spans:
         """Those after which nothing is, as they were given."""
         return self._take(np.flatnonzero(self._high == TO_THE_END))
 
-    def _take(self, rows: Rows) -> tuple[Region, ...]:
+    def _take(self, rows: RowNumbers) -> tuple[Region, ...]:
         return tuple(self._regions[row] for row in rows[np.argsort(self._rank[rows])].tolist())
 
 

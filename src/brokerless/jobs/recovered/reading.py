@@ -13,7 +13,7 @@ from brokerless.clusters.directory_state import DirectoryState, load_directory_s
 from brokerless.errors import UnreadableError
 from brokerless.findings import BEFORE_FIRST_SEGMENT, Finding, Kind
 from brokerless.format.read.batch_headers import read_headers
-from brokerless.jobs.recovered.damaged_regions import BoundedList, Placed, Region, bounded_regions
+from brokerless.jobs.recovered.damaged_regions import BoundedList, PlacedRegion, Region, bounded_regions
 from brokerless.jobs.recovered.intact_batches import INTACT_BATCH, find_intact_batches
 from brokerless.jobs.recovered.losses import TO_THE_END, Loss, are_side_by_side, find_losses
 from brokerless.jobs.recovered.open_files import LogFile, OpenFiles, sources_of
@@ -31,7 +31,7 @@ from brokerless.log.storage.location import DirectoryEntry
 from brokerless.offset_spans import Span
 from brokerless.progress import Done, Report, ignore
 
-Regions = list[Placed]
+Regions = list[PlacedRegion]
 """What is not intact; after the last intact batch, it was before ``TO_THE_END``."""
 
 
@@ -302,7 +302,7 @@ def _read(
     partial: bool,
     report: Report,
     done: Done,
-) -> tuple[NDArray[np.void], BoundedList[Placed]]:
+) -> tuple[NDArray[np.void], BoundedList[PlacedRegion]]:
     """All intact batches, by file and position; and what else is in the files."""
     intact: list[NDArray[np.void]] = [np.zeros(0, INTACT_BATCH)]
     regions = bounded_regions()
@@ -351,13 +351,15 @@ def _read(
     return np.concatenate(intact), regions
 
 
-def _add_placed(regions: BoundedList[Placed], waiting: BoundedList[Placed], before: int, limit: int | None) -> None:
+def _add_placed(
+    regions: BoundedList[PlacedRegion], waiting: BoundedList[PlacedRegion], before: int, limit: int | None
+) -> None:
     """Add what was before an offset, and of a log with a limit what was before that."""
     found = (region for region, after in waiting.items if limit is None or after < limit)
     regions.add((region, limited_to(limit, before)) for region in found)
 
 
-def _from(region: Region, base_offset: int) -> Placed:
+def _from(region: Region, base_offset: int) -> PlacedRegion:
     after = base_offset if region.after is None else region.after
     return replace(region, after=after), after
 
@@ -381,7 +383,7 @@ def _as_region(files: PartitionFiles, batches: NDArray[np.void], row: int) -> Re
 
 def _not_taken(
     files: PartitionFiles, batches: NDArray[np.void], lost: Mapping[int, list[Span]], end: int
-) -> Iterator[Placed]:
+) -> Iterator[PlacedRegion]:
     """Intact batches of which offsets are in no batch that was taken, each with the offset before which these are."""
     for row, spans in lost.items():
         text = "a batch that begins among the offsets of others, and is not next to them"

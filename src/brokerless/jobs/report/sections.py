@@ -13,7 +13,7 @@ from brokerless.jobs.report.sums import Row
 from brokerless.log.names import parse_segment_file
 from brokerless.text import format_bytes, show_name
 
-Kind = Literal[
+CellKind = Literal[
     "text", "name", "wide", "number", "id", "bytes", "share", "time", "severity", "command", "folded", "places"
 ]
 """How a column is written and aligned; ``id`` is a number without separators of thousands, ``share`` one of 1, and
@@ -26,7 +26,7 @@ class TableColumn:
 
     name: str
     label: str
-    kind: Kind = "number"
+    kind: CellKind = "number"
     value: Callable[[Row], Any] | None = None
 
     def of(self, row: Row) -> Any:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from brokerless.arrays import Int64s
 from brokerless.clock import HOUR_MS
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
-
-Numbers = NDArray[np.int64]
-Row = dict[str, Any]
+from brokerless.values import Row
 
 WIDTHS_MS = (HOUR_MS, 24 * HOUR_MS, 30 * 24 * HOUR_MS)
 MOST_TIMES = 5000
@@ -34,7 +31,7 @@ class Sums:
 
     by_key: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
 
-    def add(self, keys: Numbers, records: Numbers, sizes: Numbers) -> None:
+    def add(self, keys: Int64s, records: Int64s, sizes: Int64s) -> None:
         """Adds ``n`` batches; all arrays have shape ``(n,)``."""
         found, first = np.unique(keys, return_inverse=True)
         totals = np.zeros((len(found), 3), np.int64)
@@ -63,7 +60,7 @@ class TimeSums:
     width_ms: int = HOUR_MS
     sums: Sums = field(default_factory=Sums)
 
-    def add(self, times: Numbers, records: Numbers, sizes: Numbers) -> None:
+    def add(self, times: Int64s, records: Int64s, sizes: Int64s) -> None:
         """``times``: ms; shape ``(n,)``."""
         is_time = (times >= 0) & (times < END_OF_TIME_MS)
         self.sums.add(np.where(is_time, times // self.width_ms, NO_TIME), records, sizes)
@@ -90,7 +87,7 @@ class TopicSums:
     codecs: Sums = field(default_factory=Sums)
     """By magic, times 8, plus codec."""
 
-    def add(self, batches: Batches, records: Numbers) -> None:
+    def add(self, batches: Batches, records: Int64s) -> None:
         """``records``: of each batch, shape ``(len(batches),)``."""
         sizes = batches.sizes
         self.times.add(batches.max_timestamp, records, sizes)
@@ -119,7 +116,7 @@ class ProducerSums:
     more: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
     """Largest epoch, transactional batches, first and last timestamp in ms."""
 
-    def add(self, batches: Batches, records: Numbers) -> None:
+    def add(self, batches: Batches, records: Int64s) -> None:
         """``records``: of each batch, shape ``(len(batches),)``."""
         ids = np.where(batches.producer_id < 0, -1, batches.producer_id)
         known = self.sums.by_key

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from brokerless.findings import Finding
 from brokerless.text import short_html, short_repr
 
-Settings = Mapping[str, str]
+TopicConfigs = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ class TopicRestore:
     topic: str
     partitions: tuple[SourcePartition, ...]
     partition_count: int
-    configs: Settings | None
-    target: Settings
+    configs: TopicConfigs | None
+    target: TopicConfigs
     exists: bool
     replicas: int | None = None
 

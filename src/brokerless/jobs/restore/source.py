@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from brokerless import arrow
+from brokerless.arrays import Int64s
 from brokerless.errors import BrokerlessError, UsageError
 from brokerless.internals.metadata.cluster import Cluster, read_cluster
 from brokerless.jobs.restore.results import Limits, SourcePartition
@@ -25,7 +25,6 @@ from brokerless.progress import Done, Report, ignore
 from brokerless.tables.partition_tables import offset_for_time, read_batches, read_records
 from brokerless.tables.read_options import ReadOptions
 
-Int64s = NDArray[np.int64]
 COLUMNS = ("offset", "timestamp", "key", "value", "headers")
 _OVERHEAD = 61 + 7 * 5
 """Bytes of a batch's header, and most of what a record takes beside key, value and headers."""

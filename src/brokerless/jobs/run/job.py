@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
-from brokerless.jobs.run.types import NONE, Place, Sized, Spark, TaskT, ValueT, Work
+from brokerless.jobs.run.types import NONE, RunPlace, Sized, Spark, TaskT, ValueT, Work
 from brokerless.ordered_threads import processors
 from brokerless.progress import Done, Say, ignore
 
@@ -69,7 +69,7 @@ def run(
 
 
 @contextmanager
-def started(spark: Spark, tasks: Sequence[Sized], say: Say = ignore, name: str = "brokerless") -> Generator[Place]:
+def started(spark: Spark, tasks: Sequence[Sized], say: Say = ignore, name: str = "brokerless") -> Generator[RunPlace]:
     """What :func:`run` takes for ``spark``, decided and started: for a job that calls it more than once."""
     chosen = choose(tasks, say) if spark is None else spark
     if chosen == NONE:

@@ -11,7 +11,8 @@ from brokerless.requests.option_types import Spark
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-Place = Union["SparkContext", str]
+RunPlace = Union["SparkContext", str]
+"""Where tasks run: a Spark application, or processes of this machine."""
 
 
 class Sized(Protocol):
@@ -29,4 +30,4 @@ Work = Callable[[TaskT, Done], ValueT]
 NONE = "none"
 """For ``spark``: never."""
 
-__all__ = ["NONE", "Done", "Place", "ResultT", "Sized", "Spark", "TaskT", "ValueT", "Work", "ignore"]
+__all__ = ["NONE", "Done", "ResultT", "RunPlace", "Sized", "Spark", "TaskT", "ValueT", "Work", "ignore"]

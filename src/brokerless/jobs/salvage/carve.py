@@ -23,7 +23,14 @@ from brokerless.jobs.recovered.intact_batches import INTACT_BATCH, find_intact_b
 from brokerless.jobs.recovered.open_files import LogFile, OpenFiles
 from brokerless.jobs.recovered.writing import PartitionContents, write_batches
 from brokerless.jobs.rewrite.oversized import report_oversized
-from brokerless.jobs.salvage.tables import SalvagedTables, Table, check_tables, tables_of_job, wants_tables, write_table
+from brokerless.jobs.salvage.tables import (
+    SalvagedTable,
+    SalvagedTables,
+    check_tables,
+    tables_of_job,
+    wants_tables,
+    write_table,
+)
 from brokerless.log import names
 from brokerless.log.checkpoint.topic_ids import random_id, topic_ids_there
 from brokerless.log.commit.commit import refuse_existing
@@ -239,7 +246,7 @@ class _CarveOutput:
         max_batch_bytes = carving.max_batch_bytes
         if self._tables is not None:
             contents = PartitionContents(batches, self._files, first, start=first, end=end)
-            table = Table(carving.directory, TOPIC, partition)
+            table = SalvagedTable(carving.directory, TOPIC, partition)
             taken, written = write_table(
                 table, contents, report=self._report, done=_ignore, max_batch_bytes=max_batch_bytes
             )

@@ -43,7 +43,14 @@ from brokerless.jobs.rewrite.plan import (
 )
 from brokerless.jobs.rewrite.run import PartitionResult, Rewrite, rewrite
 from brokerless.jobs.run.types import NONE, Spark
-from brokerless.jobs.salvage.tables import SalvagedTables, Table, check_tables, tables_of_job, wants_tables, write_table
+from brokerless.jobs.salvage.tables import (
+    SalvagedTable,
+    SalvagedTables,
+    check_tables,
+    tables_of_job,
+    wants_tables,
+    write_table,
+)
 from brokerless.log.checkpoint.topic_ids import new_topic_id
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED, LogConfig, with_segment_bytes
@@ -321,8 +328,8 @@ def _base_offsets(task: SalvageTask, saved: NDArray[np.void], losses: Iterable[L
     return saved_files + [each.base_offset for each in files if not each.size]
 
 
-def _table(task: SalvageTask) -> Table:
-    return Table(task.directory, task.topic, task.partition)
+def _table(task: SalvageTask) -> SalvagedTable:
+    return SalvagedTable(task.directory, task.topic, task.partition)
 
 
 @contextmanager

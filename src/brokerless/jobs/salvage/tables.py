@@ -65,7 +65,7 @@ def wants_tables(request: SalvageRequest | CarveRequest) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class SalvagedTable:
     """Where the files of a partition go: ``directory`` is that of all topics."""
 
     directory: Destination
@@ -98,7 +98,7 @@ def check_tables(to: Destination, topic: str, partitions: Collection[int], topic
 
 
 def write_table(
-    table: Table,
+    table: SalvagedTable,
     contents: PartitionContents,
     report: Report,
     done: Done,
@@ -121,7 +121,7 @@ def write_table(
 class _TableOutput:
     """Takes what :class:`brokerless.log.commit.partition_writer.PartitionWriter` takes, and makes files of it."""
 
-    def __init__(self, table: Table, contents: PartitionContents, max_batch_bytes: int, report: Report) -> None:
+    def __init__(self, table: SalvagedTable, contents: PartitionContents, max_batch_bytes: int, report: Report) -> None:
         self._table, self._report = table, report
         self._start, self._end = contents.start, contents.begin
         self._highest = MIN_INT64
@@ -186,7 +186,7 @@ class SalvagedTables:
         self._open.setdefault(topic, set()).update(partitions)
         export_state.save(own, self._to.location)
 
-    def commit(self, table: Table, written: Sequence[ParquetFile], end: int) -> tuple[str, ...]:
+    def commit(self, table: SalvagedTable, written: Sequence[ParquetFile], end: int) -> tuple[str, ...]:
         """A partition's files, up to the offset ``end``, get their names; gives these, within the directory. Until the
         job ends, they count as what it was about to write: one that is killed is done again."""
         for each in written:

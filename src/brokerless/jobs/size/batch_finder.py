@@ -8,8 +8,8 @@ from contextlib import suppress
 from itertools import zip_longest
 
 import numpy as np
-from numpy.typing import NDArray
 
+from brokerless.arrays import Int64s, Uint8s
 from brokerless.errors import UnreadableError
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import checksums_match, read_headers
@@ -19,9 +19,6 @@ from brokerless.jobs.size.places import SampledSegment
 from brokerless.log.index.readers import load_offset_index
 from brokerless.log.live_segments import open_listed
 from brokerless.log.storage.files import File
-
-Int64s = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
 
 _LARGEST_BATCH = 128 << 20
 _MOST_HOPS = 1000
@@ -48,7 +45,7 @@ class BatchSearch:
             positions = np.array(self._follow(place, file, file.size, _FEW_HOPS), np.int64)
         return int(np.median(np.diff(positions))) if len(positions) > 1 else 0
 
-    def find(self, place: SampledSegment, file: File, position: int, length: int, least: int) -> tuple[int, Bytes]:
+    def find(self, place: SampledSegment, file: File, position: int, length: int, least: int) -> tuple[int, Uint8s]:
         """Return where a valid batch begins at or after ``position``, or else before it, but from ``least`` on; and
         ``length`` bytes from there on, or the whole batch. Of no batch, there are no bytes."""
         for start in self._likely(place, file, position, least):
@@ -61,7 +58,7 @@ class BatchSearch:
         if found is not None:
             return position + found, buffer[found:]
 
-        def read(at: int, count: int) -> Bytes:
+        def read(at: int, count: int) -> Uint8s:
             return self._read(file, at, count)
 
         start = find_next_batch(read, place.end, position, place.end, skip=file.next_data)
@@ -122,7 +119,7 @@ class BatchSearch:
                     self._indexes[entry.path] = index.positions[index.positions < place.end]
         return self._indexes[entry.path]
 
-    def _window(self, file: File, start: int, length: int) -> Bytes:
+    def _window(self, file: File, start: int, length: int) -> Uint8s:
         """The batches that begin in a window, as a whole: at least one."""
         buffer = self._read(file, start, max(length, layouts.BATCH_V2_SIZE))
         size = _whole_size(buffer)
@@ -131,7 +128,7 @@ class BatchSearch:
             return np.concatenate([first, self._read(file, start + len(first), size - len(first))])
         return buffer
 
-    def _read(self, file: File, start: int, length: int) -> Bytes:
+    def _read(self, file: File, start: int, length: int) -> Uint8s:
         buffer = file.read(start, length)
         self.touched += len(buffer)
         return buffer
@@ -157,7 +154,7 @@ def offsets_of(places: Sequence[SampledSegment]) -> int | None:
     return total
 
 
-def _whole_size(buffer: Bytes) -> int:
+def _whole_size(buffer: Uint8s) -> int:
     """Return how many bytes the batch at the start of a buffer takes, by its header; 0 if that cannot be."""
     if len(buffer) < layouts.LOG_ENTRY_SIZE:
         return 0

@@ -13,14 +13,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from brokerless import arrow
+from brokerless.arrays import Floats
 from brokerless.clock import HOUR_MS
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.decoder import BatchDecoder, Damage
 from brokerless.format.write.grouping import BatchGroup, decode_groups
 from brokerless.jobs.size.record_sizes import MESSAGE_OVERHEADS, RecordSizes, measure
-
-Floats = NDArray[np.float64]
 
 MOST_NAMES = 1 << 16
 """Different keys (headers, ...) that are counted; beyond it, the lightest ones are forgotten now and then."""

@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import Int64s
 from brokerless.format import layouts
 from brokerless.format.columns import RecordColumns
 from brokerless.format.convert import PACKED
@@ -23,8 +24,6 @@ from brokerless.jobs.size.choices import Choice
 from brokerless.jobs.size.intervals import Ratio, ratio_estimates, ratio_of
 from brokerless.jobs.size.record_sizes import MESSAGE_OVERHEADS, RecordSizes, batch_sizes, measure, varint_sizes
 from brokerless.jobs.size.sample import Sample
-
-Int64s = NDArray[np.int64]
 
 _MOST_BATCHES = 4096
 """Batches of a sample that are compressed for one choice."""

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import Floats
 from brokerless.format.write.compression_ratio import CompressionRatioEstimator
-
-Floats = NDArray[np.float64]
 
 _T = (
     math.inf, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11,

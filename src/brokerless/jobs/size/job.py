@@ -106,7 +106,7 @@ class SizeTask:
         return read * max(1, len(self.choices))
 
 
-Plan = tuple[str | None, int, list[SizeTask]]
+SizePlan = tuple[str | None, int, list[SizeTask]]
 """A topic's name, the number of its partitions, and its tasks."""
 
 
@@ -141,7 +141,12 @@ def size(
 
 
 def size_planned(
-    plans: Sequence[Plan], *, spark: Spark = NONE, done: Done = ignore, say: Say = ignore, processes: int | None = None
+    plans: Sequence[SizePlan],
+    *,
+    spark: Spark = NONE,
+    done: Done = ignore,
+    say: Say = ignore,
+    processes: int | None = None,
 ) -> Generator[TopicSize]:
     """The size of each topic that was planned, in order. ``spark``, ``done``, ``say``, ``processes``: as
     :func:`brokerless.jobs.run.job.run` takes them; ``done`` is called with bytes of :func:`work_of`."""
@@ -153,17 +158,17 @@ def size_planned(
             yield _assemble(topic, number, list(zip(own, islice(results, len(own)), strict=True)))
 
 
-def work_of(plans: Sequence[Plan]) -> int:
+def work_of(plans: Sequence[SizePlan]) -> int:
     """Return what all tasks read and encode, about, in bytes."""
     return sum(task.size for _, _, own in plans for task in own)
 
 
-def plan(partitions: Sequence[PartitionPath], settings: SizeSettings) -> list[Plan]:
+def plan(partitions: Sequence[PartitionPath], settings: SizeSettings) -> list[SizePlan]:
     """Return the name of each topic or lone file, its number of partitions, and its tasks."""
     topics: dict[str, list[PartitionPath]] = {}
     for each in partitions:
         topics.setdefault(f"/{each.path}" if each.topic is None else each.topic, []).append(each)
-    found: list[Plan] = []
+    found: list[SizePlan] = []
     threads = max(1, processors() // max(1, len(topics)))
     for own in topics.values():
         met: list[Finding] = []

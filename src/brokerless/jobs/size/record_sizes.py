@@ -10,10 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import Int64s
 from brokerless.format import layouts
 from brokerless.format.columns import RecordColumns
-
-Int64s = NDArray[np.int64]
 
 MESSAGE_OVERHEADS = (
     layouts.LOG_ENTRY_SIZE + layouts.MESSAGE_V0_OVERHEAD,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import Int64s
 from brokerless.bounds import MAX_INT32
 from brokerless.errors import UnreadableError
 from brokerless.format import layouts
@@ -32,8 +33,6 @@ from brokerless.log.segment import Chunk, check_checksums, damage_finding
 from brokerless.log.segment_end import no_batches
 from brokerless.log.storage.files import File
 from brokerless.progress import Report
-
-Int64s = NDArray[np.int64]
 
 SHARE = 0.04
 """Of a topic's bytes that are read; its indexes are read beside that, about 0.2 % more."""

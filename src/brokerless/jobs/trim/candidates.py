@@ -18,7 +18,7 @@ from typing import Literal
 from brokerless import clock
 from brokerless.clock import milliseconds
 from brokerless.clusters.directory_state import DirectoryState
-from brokerless.clusters.start.retention_forecast import Settings, config_of
+from brokerless.clusters.start.retention_forecast import RetentionSettings, config_of
 from brokerless.errors import UsageError
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath, SegmentPaths
@@ -29,7 +29,7 @@ from brokerless.log.write.segment_state import describe_for_retention
 from brokerless.requests.checking import TrimRequest
 from brokerless.text import parse_bytes
 
-Reason = Literal["deleted-records", "retention", "before", "oldest"]
+TrimReason = Literal["deleted-records", "retention", "before", "oldest"]
 """Why a segment goes: its records are deleted already; the topic's retention; all records are before a time; it is the
 oldest one."""
 
@@ -38,7 +38,7 @@ _INDEXES = ("offset-index", "time-index", "transaction-index")
 _COMPACTED = "compacted: the oldest record of a key may be its only one"
 DELETED, EXPIRED, LIVE = 0, 1, 2
 """The order in which segments go."""
-_ORDER: tuple[Reason, ...] = ("deleted-records", "retention", "oldest")
+_ORDER: tuple[TrimReason, ...] = ("deleted-records", "retention", "oldest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class TrimmedSegment:
     file: str
     size: int
     largest_timestamp: int
-    reason: Reason
+    reason: TrimReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,9 @@ class TrimLimits:
         return cls.one_of(free, milliseconds(request.before), retention=request.retention)
 
 
-def refusal(partition: PartitionPath, settings: Settings | None, is_named: bool, was_compacted: bool) -> str | None:
+def refusal(
+    partition: PartitionPath, settings: RetentionSettings | None, is_named: bool, was_compacted: bool
+) -> str | None:
     """Return why nothing of a partition may go; None if it may. ``settings``: its topic's, None where they are not
     known; ``is_named``: the user has named the topic."""
     if names.is_internal(partition.topic):
@@ -99,7 +101,7 @@ def refusal(partition: PartitionPath, settings: Settings | None, is_named: bool,
 
 
 def candidates(
-    partition: PartitionPath, settings: Settings | None, state: DirectoryState, now_ms: int
+    partition: PartitionPath, settings: RetentionSettings | None, state: DirectoryState, now_ms: int
 ) -> list[tuple[int, TrimmedSegment]]:
     """The segments of one partition that may go, from the oldest on, each with its place in the order."""
     lines = state.of(partition)
@@ -119,7 +121,7 @@ def candidates(
     return found
 
 
-def _trimmed(paths: SegmentPaths, closed: ClosedSegment, end_offset: int, reason: Reason) -> TrimmedSegment:
+def _trimmed(paths: SegmentPaths, closed: ClosedSegment, end_offset: int, reason: TrimReason) -> TrimmedSegment:
     size = sum(each.size or 0 for each in _files(paths))
     return TrimmedSegment(
         closed.base_offset,

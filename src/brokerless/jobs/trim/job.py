@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from brokerless.clusters.directory_state import load_directory_state
-from brokerless.clusters.start.retention_forecast import Settings, settings_by_topic
+from brokerless.clusters.start.retention_forecast import RetentionSettings, settings_by_topic
 from brokerless.errors import UnwritableError, UsageError
 from brokerless.internals.metadata.cluster import read_cluster
 from brokerless.internals.records import CLUSTER_METADATA, CONSUMER_OFFSETS
@@ -94,7 +94,7 @@ class Trim:
 class _KnownSettings:
     """What a broker's log directories say: settings by topic, and for each partition the groups' committed offsets."""
 
-    settings: Mapping[str, Settings]
+    settings: Mapping[str, RetentionSettings]
     committed: Mapping[tuple[str, int], Mapping[str, int]]
 
 
@@ -163,7 +163,7 @@ def _unreadable(partition: PartitionPath) -> str | None:
 
 def _read_known(directories: Sequence[LogDirectory]) -> _KnownSettings:
     readers = [each for directory in directories for each in directory.partitions]
-    settings: dict[str, Settings] = {}
+    settings: dict[str, RetentionSettings] = {}
     for each in readers:
         if each.topic == CLUSTER_METADATA:
             settings |= settings_by_topic(read_cluster(each, ignore))

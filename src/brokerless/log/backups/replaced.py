@@ -22,10 +22,10 @@ from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.kafka_names import TopicPartition
 from brokerless.log.backups.names import SnapshotName
-from brokerless.log.backups.snapshot import SEGMENTS, Id, Snapshot, SnapshotSegment
+from brokerless.log.backups.snapshot import SEGMENTS, Snapshot, SnapshotSegment
 from brokerless.log.own_file import dump_table, parse_table
 from brokerless.log.storage.location import Location
-from brokerless.values import Int32OrNone, Int64, LenientValue, Sha256, WrongJsonError, from_members, members
+from brokerless.values import Int32OrNone, Int64, LenientValue, Sha256, Uuid, WrongJsonError, from_members, members
 
 _DIGEST = b"sha256"
 """The key of the list's metadata with the hash of its rows."""
@@ -37,7 +37,7 @@ class OldSegment(LenientValue, frozen=True):
     """What is known of a segment that was replaced, by its members in a row. ``erased_offsets``: of the records that
     the new one lacks; ``erased_epochs``: the leader epoch of each, -1 in formats without."""
 
-    old_segment_id: Id
+    old_segment_id: Uuid
     old_sha256: Sha256
     old_size_in_bytes: Int64
     old_records: Int64

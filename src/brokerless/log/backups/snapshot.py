@@ -26,6 +26,7 @@ from brokerless.values import (
     Int64OrNone,
     LenientValue,
     Sha256,
+    Uuid,
     WrongJsonError,
     from_members,
     members,
@@ -41,7 +42,6 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _DIGEST = "sha256"
 """The member of a snapshot with the hash of all others."""
 _FILE_NAME = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
-Id = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{22}\Z")]
 SnapshotId = Annotated[str, Meta(pattern=r"\A[0-9a-f]{8}\Z")]
 KeyName = Annotated[str, Meta(pattern=r"\A[^:\x00-\x1f]{1,200}\Z")]
 WrappedKey = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9+/]{2,8192}={0,2}\Z")]
@@ -112,7 +112,7 @@ class SnapshotPartition(LenientValue, frozen=True):
     the replica with the history that counts. ``epochs``: leader epochs, each with its first offset."""
 
     topic: str
-    topic_id: Id
+    topic_id: Uuid
     partition: Int32
     start_offset: Int64
     end_offset: Int64
@@ -147,7 +147,7 @@ class MissingPartition(LenientValue, frozen=True):
     """A partition that the cluster's metadata has, and the snapshot has not."""
 
     topic: str
-    topic_id: Id
+    topic_id: Uuid
     partition: Int32
     reason: str
 
@@ -207,7 +207,7 @@ class TopicLeaders(LenientValue, frozen=True):
     node leads; -1 where there is none."""
 
     topic: str
-    topic_id: Id
+    topic_id: Uuid
     leaders: tuple[tuple[Int32, Int32OrNone], ...]
 
     def __post_init__(self) -> None:
@@ -290,11 +290,11 @@ class SnapshotSegment(LenientValue, frozen=True):
     goes on from without a key; None where no segment is to follow it."""
 
     topic: str
-    topic_id: Id
+    topic_id: Uuid
     partition: Int32
     start_offset: Int64
     end_offset: Int64
-    segment_id: Id
+    segment_id: Uuid
     records: Int64
     max_timestamp: Int64
     size_in_bytes: Int64

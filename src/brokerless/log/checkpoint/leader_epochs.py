@@ -13,15 +13,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from brokerless.arrays import Int64s
 from brokerless.findings import Kind
 from brokerless.format.read.batch_headers import Batches
-from brokerless.log.checkpoint.text_files import Findings, format_checkpoint, parse_entries, parse_integer, read_lines
+from brokerless.log.checkpoint.text_files import (
+    FileFindings,
+    format_checkpoint,
+    parse_entries,
+    parse_integer,
+    read_lines,
+)
 from brokerless.log.storage.location import DirectoryEntry, Location
 
-Int64s = NDArray[np.int64]
 Epochs = tuple[tuple[int, int], ...]
+"""Leader epochs, each with its first offset, in order."""
 
 _LEGACY, _NONE_BEFORE = -(2**30), -(2**30) - 1
 """Stand for an epoch where there is none; v2 batches may be stamped with -1."""
@@ -34,7 +40,7 @@ class LeaderEpochs:
     file: str
     epochs: Int64s
     start_offsets: Int64s
-    findings: Findings = ()
+    findings: FileFindings = ()
 
 
 def load_leader_epochs(location: Location) -> LeaderEpochs:

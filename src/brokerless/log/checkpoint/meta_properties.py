@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from brokerless.errors import UsageError
 from brokerless.findings import Kind
-from brokerless.log.checkpoint.text_files import Findings, MalformedFileError, parse_integer, parse_uuid, read_lines
+from brokerless.log.checkpoint.text_files import FileFindings, MalformedFileError, parse_integer, parse_uuid, read_lines
 from brokerless.log.storage.location import Location
 
 
@@ -26,7 +26,7 @@ class MetaProperties:
     node_id: int | None = None
     directory_id: str | None = None
     properties: dict[str, str] = field(default_factory=dict[str, str])
-    findings: Findings = ()
+    findings: FileFindings = ()
 
 
 _MALFORMED_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u(?![0-9a-fA-F]{4})")

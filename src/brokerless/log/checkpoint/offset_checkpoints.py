@@ -19,7 +19,13 @@ from pathlib import Path
 from brokerless.errors import UsageError
 from brokerless.findings import Kind
 from brokerless.log import names
-from brokerless.log.checkpoint.text_files import Findings, format_checkpoint, parse_entries, parse_integer, read_lines
+from brokerless.log.checkpoint.text_files import (
+    FileFindings,
+    format_checkpoint,
+    parse_entries,
+    parse_integer,
+    read_lines,
+)
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import file_lock
 from brokerless.log.storage.location import Location
@@ -33,7 +39,7 @@ class OffsetCheckpoint:
 
     file: str
     offsets: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
-    findings: Findings = ()
+    findings: FileFindings = ()
 
 
 @dataclass(frozen=True, slots=True)

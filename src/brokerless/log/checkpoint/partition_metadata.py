@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from brokerless.findings import Kind
 from brokerless.log.checkpoint.text_files import (
-    Findings,
+    FileFindings,
     MalformedFileError,
     parse_integer,
     parse_uuid,
@@ -29,7 +29,7 @@ class PartitionMetadata:
     file: str
     version: int | None = None
     topic_id: str | None = None
-    findings: Findings = ()
+    findings: FileFindings = ()
 
 
 def load_partition_metadata(location: Location) -> PartitionMetadata:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from brokerless.findings import Kind
-from brokerless.log.checkpoint.text_files import Findings, MalformedFileError, read_lines, shorten
+from brokerless.log.checkpoint.text_files import FileFindings, MalformedFileError, read_lines, shorten
 from brokerless.log.storage.location import Location
 
 
@@ -26,7 +26,7 @@ class QuorumState:
     voted_id: int | None = None
     voted_directory_id: str | None = None
     voters: tuple[int, ...] = ()
-    findings: Findings = ()
+    findings: FileFindings = ()
 
 
 def load_quorum_state(location: Location) -> QuorumState:

@@ -16,21 +16,23 @@ from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.log.storage.location import Location
 
-Findings = tuple[Finding, ...]
+FileFindings = tuple[Finding, ...]
 
 TEXT_LIMIT = 16 << 20
 """Bytes of a text file that is read: a line for each of some 300,000 partitions fits."""
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _UUID = re.compile(r"[A-Za-z0-9_-]{22}(==)?")
-Parsed = TypeVar("Parsed")
+ParsedT = TypeVar("ParsedT")
 
 
 class MalformedFileError(Exception):
     """What is wrong with a file; ``args`` are a finding's message, expected and found."""
 
 
-def parse_or_report(parse: Callable[[], Parsed], path: str, nothing: Parsed, kind: Kind) -> tuple[Parsed, Findings]:
+def parse_or_report(
+    parse: Callable[[], ParsedT], path: str, nothing: ParsedT, kind: Kind
+) -> tuple[ParsedT, FileFindings]:
     try:
         return parse(), ()
     except UnreadableError as error:
@@ -41,11 +43,11 @@ def parse_or_report(parse: Callable[[], Parsed], path: str, nothing: Parsed, kin
 
 
 def read_lines(
-    location: Location, parse: Callable[[list[str]], Parsed], nothing: Parsed, kind: Kind, encoding: str = "utf-8"
-) -> tuple[Parsed, Findings]:
+    location: Location, parse: Callable[[list[str]], ParsedT], nothing: ParsedT, kind: Kind, encoding: str = "utf-8"
+) -> tuple[ParsedT, FileFindings]:
     """Return what ``parse`` makes of a file's lines, which end as in Java's ``BufferedReader``."""
 
-    def lines() -> Parsed:
+    def lines() -> ParsedT:
         data = location.read(TEXT_LIMIT)
         try:
             text = data.decode(encoding)

@@ -25,14 +25,14 @@ from brokerless.log.storage.paths import full_path
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.values import Int64, Value, WrongJsonError
 
-Files = tuple[tuple[str, Int64], ...]
+RecordedFiles = tuple[tuple[str, Int64], ...]
 
 
 class _RecordedPartition(Value, frozen=True):
     """A new partition's directory, and names and sizes of its files."""
 
     name: str
-    files: Files
+    files: RecordedFiles
 
     def __post_init__(self) -> None:
         parsed = names.parse_partition_directory(self.name)
@@ -121,7 +121,7 @@ def _remove(directory: Destination, name: str) -> None:
     directory.remove_directory(unfinished)
 
 
-def _load(directory: Destination, run: str) -> Mapping[str, Files]:
+def _load(directory: Destination, run: str) -> Mapping[str, RecordedFiles]:
     """The partitions of a recorded run, and their files; none where there is no record, or one of another run."""
     record = _RECORD.find(directory.location / names.RUN_RECORD)
     return {} if record is None or record.run != run else {each.name: each.files for each in record.partitions}

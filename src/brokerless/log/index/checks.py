@@ -15,14 +15,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from brokerless.arrays import Bools, Int64s
 from brokerless.findings import Finding, Kind, Severity
 from brokerless.format import layouts
 from brokerless.log.index.readers import OffsetIndex, TimeIndex, TransactionIndex
-
-Int64s = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 _LOWEST = np.iinfo(np.int64).min
 
@@ -94,7 +91,7 @@ def has_unmarked(index: TransactionIndex, last_offsets: Int64s) -> bool:
 def check_offset_index(index: OffsetIndex, batches: SegmentBatches, is_last: bool = True) -> Iterator[Finding]:
     """Yield what of an offset index does not fit its log. ``is_last``: this is the partition's last segment, whose
     indexes may have room for more. ``index.findings`` are not repeated."""
-    check = _Check(Kind.OFFSET_INDEX_MISMATCH, index.file, layouts.OFFSET_INDEX_ENTRY.itemsize, index.offsets)
+    check = _IndexCheck(Kind.OFFSET_INDEX_MISMATCH, index.file, layouts.OFFSET_INDEX_ENTRY.itemsize, index.offsets)
     yield from _not_trimmed(index, check, is_last)
     offsets, positions = index.offsets, index.positions
     at = np.searchsorted(batches.positions, positions)
@@ -129,7 +126,7 @@ def check_offset_index(index: OffsetIndex, batches: SegmentBatches, is_last: boo
 
 def check_time_index(index: TimeIndex, batches: SegmentBatches, is_last: bool = True) -> Iterator[Finding]:
     """Yield what of a time index does not fit its log; as :func:`check_offset_index`."""
-    check = _Check(Kind.TIME_INDEX_MISMATCH, index.file, layouts.TIME_INDEX_ENTRY.itemsize, index.offsets)
+    check = _IndexCheck(Kind.TIME_INDEX_MISMATCH, index.file, layouts.TIME_INDEX_ENTRY.itemsize, index.offsets)
     yield from _not_trimmed(index, check, is_last)
     timestamps, offsets = index.timestamps, index.offsets
     last_offsets = batches.last_offsets_so_far
@@ -191,7 +188,7 @@ def check_transaction_index(
     indexed = {} if index is None else _by_marker(index.producer_ids, index.last_offsets)
     actual = _by_marker(producer_ids, last_offsets)
     if index is not None:
-        check = _Check(
+        check = _IndexCheck(
             Kind.TRANSACTION_INDEX_MISMATCH, file, layouts.TRANSACTION_INDEX_ENTRY.itemsize, index.last_offsets
         )
         markers = zip(index.producer_ids.tolist(), index.last_offsets.tolist(), strict=True)
@@ -223,7 +220,7 @@ def check_transaction_index(
 
 
 @dataclass(frozen=True, slots=True)
-class _Check:
+class _IndexCheck:
     """One index while it is checked; ``offsets`` are those of its entries."""
 
     kind: Kind
@@ -265,7 +262,7 @@ class _Check:
             yield Kind.INDEX_NOT_CHECKED.at(self.file, text, position=position, offset=offset)
 
 
-def _not_trimmed(index: OffsetIndex | TimeIndex, check: _Check, is_last: bool) -> Iterator[Finding]:
+def _not_trimmed(index: OffsetIndex | TimeIndex, check: _IndexCheck, is_last: bool) -> Iterator[Finding]:
     used = len(index.offsets)
     if index.slots > used:
         text = "zeros after the last entry: the index was in use when the broker stopped, and was not closed"

@@ -17,13 +17,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import Int64s
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.log.storage.files import File, limit_exceeded
 from brokerless.log.storage.location import Location
-
-Int64s = NDArray[np.int64]
 
 LIMIT = 256 << 20
 """Bytes of an index that is read. Kafka's ``segment.index.bytes`` is 10 MB, and a log of 2 GB fills half of that."""
@@ -241,15 +240,15 @@ def not_sorted(file: str, position: int, count: int, offset: int, rule: str, bef
     )
 
 
-Index = TypeVar("Index", OffsetIndex, TimeIndex, TransactionIndex)
+IndexT = TypeVar("IndexT", OffsetIndex, TimeIndex, TransactionIndex)
 
 
 def _load(
-    parse: Callable[[NDArray[np.uint8], str, int, int], Index],
+    parse: Callable[[NDArray[np.uint8], str, int, int], IndexT],
     location: Location,
     base_offset: int,
     read: Callable[[File], tuple[NDArray[np.uint8], int]],
-) -> Index:
+) -> IndexT:
     nothing = np.empty(0, np.uint8)
     try:
         with location.open() as file:

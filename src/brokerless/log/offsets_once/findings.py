@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.findings import Finding, Kind
-from brokerless.log.ranges import Span
+from brokerless.log.ranges import FileSpan
 from brokerless.log.segment import Chunk
 from brokerless.progress import Report
 
@@ -32,7 +32,7 @@ def misplaced(path: str, position: int, first: int, last: int, start: int, end: 
     )
 
 
-def all_misplaced(path: str, chunk: Chunk, valid: NDArray[np.bool_], span: Span) -> Iterator[Finding]:
+def all_misplaced(path: str, chunk: Chunk, valid: NDArray[np.bool_], span: FileSpan) -> Iterator[Finding]:
     """The batches of a chunk that are outside of a span. Where reading begins too early, as such a batch looked like
     the first of the span, what comes before it was reported with the span before."""
     batches, is_within = chunk.batches, span.range.batches(chunk.batches)

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import RowNumbers
 from brokerless.bounds import MAX_INT32
 from brokerless.offset_spans import Span, add, touching, union, without
-
-Rows = NDArray[np.int64]
 
 _NONE = -1
 
@@ -27,11 +26,11 @@ class BatchSelection:
     offsets. ``cut``: those of ``taken`` of which only some offsets are, as other batches have the rest. ``lost``: by
     row of ``overlapping``, the offsets that no batch of the log has."""
 
-    taken: Rows
-    misplaced: Rows
-    repeated: Rows
-    overlapping: Rows
-    cut: Rows
+    taken: RowNumbers
+    misplaced: RowNumbers
+    repeated: RowNumbers
+    overlapping: RowNumbers
+    cut: RowNumbers
     lost: Mapping[int, list[Span]]
 
 
@@ -68,7 +67,7 @@ def choose(intact: NDArray[np.void], logs: Logs) -> tuple[NDArray[np.void], Batc
     supported = _is_supported(intact, logs.base_offsets)
     for start, size in zip(starts[sizes > 1].tolist(), sizes[sizes > 1].tolist(), strict=True):
         rows = good[start : start + size]
-        cluster = _Cluster(intact, rows, logs)
+        cluster = _OverlappingBatches(intact, rows, logs)
         of_cluster = cluster.take_each_offset_once(supported)
         lost |= cluster.lost
         taken[start : start + size] = [row in of_cluster for row in rows.tolist()]
@@ -94,10 +93,10 @@ class _BatchPart:
     is_complete: bool
 
 
-class _Cluster:
+class _OverlappingBatches:
     """Batches (``rows``) that have offsets in common with others, by their headers."""
 
-    def __init__(self, intact: NDArray[np.void], rows: Rows, logs: Logs) -> None:
+    def __init__(self, intact: NDArray[np.void], rows: RowNumbers, logs: Logs) -> None:
         self._intact, self._rows, self._logs = intact, rows, logs
         self._log_of: dict[int, int] = {row: int(logs.numbers[intact["file"][row]]) for row in rows.tolist()}
         self._found: dict[int, list[Span]] = {}
@@ -124,7 +123,7 @@ class _Cluster:
             found[row] = None if is_complete and not is_crowded else _BatchPart(offsets, is_complete)
         return found
 
-    def _take(self, order: Rows, supported: NDArray[np.bool_]) -> Iterator[tuple[int, list[Span]]]:
+    def _take(self, order: RowNumbers, supported: NDArray[np.bool_]) -> Iterator[tuple[int, list[Span]]]:
         for row in order.tolist():
             log, records, header = self._log_of[row], self._records(row), self._header(row)
             free = without(records, touching(self._occupied[log], *header))
@@ -150,7 +149,7 @@ class _Cluster:
         return self._found[row]
 
 
-def _with_parts(intact: NDArray[np.void], parts: dict[int, _BatchPart]) -> tuple[NDArray[np.void], Rows]:
+def _with_parts(intact: NDArray[np.void], parts: dict[int, _BatchPart]) -> tuple[NDArray[np.void], RowNumbers]:
     """The batches with the first part of each in its place, and the others at the end; the rows of these."""
     more: list[NDArray[np.void]] = []
     for row, part in parts.items():
@@ -164,7 +163,7 @@ def _with_parts(intact: NDArray[np.void], parts: dict[int, _BatchPart]) -> tuple
     return np.concatenate([intact, *more]), np.arange(len(intact), len(intact) + len(more))
 
 
-def _neighbours(intact: NDArray[np.void]) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Rows, Rows]:
+def _neighbours(intact: NDArray[np.void]) -> tuple[NDArray[np.bool_], NDArray[np.bool_], RowNumbers, RowNumbers]:
     """Return whether an intact batch is right before and directly after each; where it ends, and where it begins, as
     offsets."""
     before = intact["follows"]

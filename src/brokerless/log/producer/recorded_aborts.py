@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from brokerless.arrays import Int64s
 from brokerless.findings import Finding, Kind, Severities
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from brokerless.log.storage.location import DirectoryEntry
     from brokerless.log.storage.segment_files import SegmentFiles
 
-Int64s = NDArray[np.int64]
 
 BELIEVED = Severities("warning", "info", "info")
 """Of an index that the next start takes as it is."""

@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import Int64s
 from brokerless.bounds import MAX_INT32
 from brokerless.findings import Kind
 from brokerless.format import layouts
 from brokerless.format.crc import plain
-from brokerless.log.checkpoint.text_files import Findings, MalformedFileError, parse_or_report
+from brokerless.log.checkpoint.text_files import FileFindings, MalformedFileError, parse_or_report
 from brokerless.log.storage.location import Location
-
-Int64s = NDArray[np.int64]
 
 SNAPSHOT_LIMIT = 256 << 20
 """Bytes of a producer snapshot that is read: 46 for each producer."""
@@ -44,7 +43,7 @@ class ProducerSnapshot:
     timestamps: Int64s
     coordinator_epochs: Int64s
     current_txn_first_offsets: Int64s
-    findings: Findings = ()
+    findings: FileFindings = ()
 
     @property
     def first_sequences(self) -> Int64s:

@@ -25,7 +25,7 @@ from brokerless.progress import Report, ignore
 if TYPE_CHECKING:
     from brokerless.format.read.decoder import Decoder
 
-State = Literal["committed", "aborted", "open"]
+TransactionState = Literal["committed", "aborted", "open"]
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class Transaction:
     producer_epoch: int
     first_offset: int | None = None
     last_offset: int = -1
-    state: State = "open"
+    state: TransactionState = "open"
     batches: int = 0
     records: int = 0
     first_timestamp: int | None = None

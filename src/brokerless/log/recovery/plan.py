@@ -38,7 +38,7 @@ from brokerless.log.recovery.segment import (
     recover_segment,
     recover_split_segment,
 )
-from brokerless.log.recovery.trust import Flushed, Reason, TrustedSegment, trusted
+from brokerless.log.recovery.trust import Flushed, RecoveryReason, TrustedSegment, trusted
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.own_files import open_own, sync
@@ -52,7 +52,7 @@ class RecoveredSegment:
     """A segment that is followed batch by batch, and what comes of it."""
 
     base_offset: int
-    reason: Reason
+    reason: RecoveryReason
     result: SegmentRecovery
 
     @property
@@ -131,7 +131,9 @@ def plan_recovery(
         else each
         for each in considered
     )
-    reasons: dict[int, Reason] = {each.base_offset: each.reason for each in considered if each.reason is not None}
+    reasons: dict[int, RecoveryReason] = {
+        each.base_offset: each.reason for each in considered if each.reason is not None
+    }
     recovered, producers, epochs = _recover(
         files,
         reasons,
@@ -217,7 +219,7 @@ def _load_epochs(directory: Path) -> Epochs:
 
 def _recover(
     files: SegmentFiles,
-    reasons: dict[int, Reason],
+    reasons: dict[int, RecoveryReason],
     config: LogConfig,
     log_start: int,
     epochs: Epochs,

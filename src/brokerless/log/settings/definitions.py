@@ -17,7 +17,7 @@ from typing import Any, Literal, cast
 from brokerless.bounds import MAX_INT32, MAX_INT64
 from brokerless.errors import UsageError
 
-Kind = Literal["topic", "broker", "group"]
+SettingKind = Literal["topic", "broker", "group"]
 Definition = Mapping[str, Any]
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
@@ -32,10 +32,10 @@ def _file() -> Mapping[str, Any]:
 
 
 @cache
-def _definitions(version: str) -> Mapping[Kind, Mapping[str, Definition]]:
+def _definitions(version: str) -> Mapping[SettingKind, Mapping[str, Definition]]:
     """Return those of a version: in the file they are by the version that changed them."""
     known = versions()[: versions().index(version) + 1]
-    found: dict[Kind, dict[str, Definition]] = {"topic": {}, "broker": {}, "group": {}}
+    found: dict[SettingKind, dict[str, Definition]] = {"topic": {}, "broker": {}, "group": {}}
     for kind, definitions in found.items():
         for name, changes in _file()[kind].items():
             of_version = next((changes[each] for each in reversed(known) if each in changes), None)
@@ -55,12 +55,12 @@ def is_since(version: str, since: str) -> bool:
     return known.index(version) >= known.index(since)
 
 
-def settings_of(kind: Kind, version: str) -> Mapping[str, Definition]:
+def settings_of(kind: SettingKind, version: str) -> Mapping[str, Definition]:
     """All settings of a kind that a version has, by name: their types, bounds, words and defaults, as in the file."""
     return _definitions(version)[kind]
 
 
-def synonyms_of(kind: Kind, name: str) -> tuple[str, ...]:
+def synonyms_of(kind: SettingKind, name: str) -> tuple[str, ...]:
     """Return what brokers call their default for a setting of topics or groups, first that which counts first; none for
     settings that no version has. Source: ``ServerTopicConfigSynonyms``, ``GroupConfig``."""
     for version in reversed(versions()):
@@ -107,7 +107,7 @@ def describe_versions(some: Collection[str]) -> str:
     return f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else "".join(texts)
 
 
-def is_defined(kind: Kind, name: str, version: str) -> bool:
+def is_defined(kind: SettingKind, name: str, version: str) -> bool:
     """Return whether a version has a setting of this name; a broker passes over those that it has not."""
     return name in _definitions(version)[kind]
 
@@ -117,7 +117,7 @@ def is_password(name: str) -> bool:
     return any(settings_of("broker", each).get(name, {}).get("type") == "PASSWORD" for each in versions())
 
 
-def refusal(kind: Kind, name: str, value: str, version: str) -> str | None:
+def refusal(kind: SettingKind, name: str, value: str, version: str) -> str | None:
     """Return why a version of Kafka does not take a value; None if it does, or has no such setting."""
     definition = _definitions(version)[kind].get(name)
     if definition is None:

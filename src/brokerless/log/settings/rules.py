@@ -12,7 +12,7 @@ from typing import Literal
 
 from brokerless.log.settings.definitions import is_since
 
-Name = Literal["transaction-index-version", "repeated-cleaner-checkpoint"]
+RuleName = Literal["transaction-index-version", "repeated-cleaner-checkpoint"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class SettingRule:
     source: str
 
 
-RULES: dict[Name, SettingRule] = {
+RULES: dict[RuleName, SettingRule] = {
     "transaction-index-version": SettingRule(
         "4.4.0", "ends at an entry of a transaction index with an unknown version", "AbortedTxn, KAFKA-19562"
     ),
@@ -36,6 +36,6 @@ RULES: dict[Name, SettingRule] = {
 }
 
 
-def has_rule(version: str, name: Name) -> bool:
+def has_rule(version: str, name: RuleName) -> bool:
     """Return whether a version of Kafka (as in ``definitions``) goes by a rule."""
     return is_since(version, RULES[name].since)

@@ -26,10 +26,8 @@ from typing import IO, Any, NoReturn
 from brokerless.errors import UnreadableError, UsageError, install_command
 from brokerless.log.storage import paths
 from brokerless.log.storage.files import File, LocalFile, RemoteFile, unreadable
+from brokerless.log.storage.paths import StorageOptions
 from brokerless.log.storage.side_by_side import REQUESTS
-
-StorageOptions = Mapping[str, Any]
-"""What fsspec's file system is made with."""
 
 _LIST_TRIES = 20
 """How often a directory is listed again, each time because a file went meanwhile."""

@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl, unquote
 from brokerless.errors import UsageError
 
 StorageOptions = Mapping[str, Any]
+"""What fsspec's file system is made with."""
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
 _FILE_URL = re.compile(r"file:(//(localhost)?)?(?=/)")

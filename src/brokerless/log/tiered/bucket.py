@@ -21,11 +21,11 @@ from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered import object_names
 from brokerless.log.tiered.decryption import BackupKeys, KeyPairs
-from brokerless.log.tiered.detection import Place
+from brokerless.log.tiered.detection import BucketPlace
 from brokerless.log.tiered.layout import Layout
 from brokerless.log.tiered.lineage import Epochs, parse_lineage, read_lineage
 from brokerless.log.tiered.listing.encrypted_backup import data_keys, read_stored_file
-from brokerless.log.tiered.listing.folder import Folder, Objects
+from brokerless.log.tiered.listing.folder import Folder, FolderObjects
 from brokerless.log.tiered.listing.snapshot_folders import folders_of
 from brokerless.log.tiered.manifest import LIMIT, Manifest, parse_manifest
 from brokerless.log.tiered.object_names import ObjectKind, PartitionName
@@ -67,7 +67,7 @@ class Bucket:
 
     def __init__(
         self,
-        places: Sequence[Place],
+        places: Sequence[BucketPlace],
         layout: Layout | None,
         keys: KeyPairs,
         unread: Mapping[str, str],
@@ -410,8 +410,8 @@ def _entries(location: Location, *, is_needed: bool) -> list[DirectoryEntry]:
         return []
 
 
-def _objects(entries: Iterable[DirectoryEntry]) -> Objects:
-    found: Objects = {}
+def _objects(entries: Iterable[DirectoryEntry]) -> FolderObjects:
+    found: FolderObjects = {}
     for entry in entries:
         name = None if entry.is_directory else object_names.parse_object_name(entry.name)
         if name is not None:

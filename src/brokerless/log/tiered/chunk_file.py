@@ -28,7 +28,7 @@ _WINDOWS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class _Damage:
+class _ChunkDamage:
     chunk: int
     reason: str
 
@@ -108,7 +108,7 @@ class ChunkFile:
         needed alone is kept. What two threads need at a time is requested twice."""
         index = self._manifest.chunks
         start, end = index.range(first, last)
-        stored, damaged = self._file.read(start, end - start).data, list[_Damage]()
+        stored, damaged = self._file.read(start, end - start).data, list[_ChunkDamage]()
         for chunk in range(first, last + 1):
             begin, stop = index.range(chunk, chunk)
             part, offset = parts[chunk]
@@ -116,7 +116,7 @@ class ChunkFile:
             memory = part if is_whole else memoryview(bytearray(index.size_of(chunk)))
             reason = self._decode(stored[begin - start : stop - start], stop - begin, memory)
             if reason is not None:
-                damaged.append(_Damage(chunk, reason))
+                damaged.append(_ChunkDamage(chunk, reason))
                 memory[:] = bytes(len(memory))
             if not is_whole:
                 part[:] = memory[offset : offset + len(part)]
@@ -152,7 +152,7 @@ class ChunkFile:
             room = self._own.room = bytearray(size)
         return memoryview(room)[:size]
 
-    def _report(self, damaged: list[_Damage]) -> None:
+    def _report(self, damaged: list[_ChunkDamage]) -> None:
         new = [each for each in damaged if each.chunk not in self._reported]
         self._reported.update(each.chunk for each in new)
         # Those that follow one another for one reason are one finding.

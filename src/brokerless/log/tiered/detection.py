@@ -33,12 +33,12 @@ def is_joined(location: Location) -> bool:
     return not is_tiered(location) and own.get("remote") is not None
 
 
-Place = tuple[Location, str]
+BucketPlace = tuple[Location, str]
 """A directory with objects, and what the names of topics in it begin with."""
 
 
 def as_log_directory(
-    location: Location, start: str = "", others: Sequence[Place] = (), *, snapshot: str | None = None
+    location: Location, start: str = "", others: Sequence[BucketPlace] = (), *, snapshot: str | None = None
 ) -> Location:
     """The log directory that the objects in a directory are. ``start``: what the names of topics begin with.
     ``others``: more directories with objects, of the same topics or of others. ``snapshot``: of a backup, which of its
@@ -177,7 +177,7 @@ def snapshot_path(location: Location) -> str | None:
     return f"{location.path.partition('::')[2].removeprefix('file://').rstrip('/')}@{name.id}"
 
 
-def _place_of(remote: Location) -> Place:
+def _place_of(remote: Location) -> BucketPlace:
     if snapshot_names.split_path(remote) is not None or snapshot_names.has_backup(remote):
         raise UsageError(
             f"remote: {remote.path} is a backup, and not the bucket of brokers; give it as a path by itself"
@@ -210,7 +210,7 @@ def directory_at(location: Location) -> Location | None:
     return None if found is None else as_log_directory(*found)
 
 
-def _place_at_prefix(location: Location) -> Place | None:
+def _place_at_prefix(location: Location) -> BucketPlace | None:
     above = location.parent
     if above is None:
         return None

@@ -24,7 +24,7 @@ from brokerless.log.storage.files import File, RemoteFile
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.tiered.bucket import FRESH_S, Bucket, of_another_topic
 from brokerless.log.tiered.decryption import BackupKeys, KeyPairs
-from brokerless.log.tiered.detection import Place
+from brokerless.log.tiered.detection import BucketPlace
 from brokerless.log.tiered.layout import parse_layout
 from brokerless.log.tiered.lineage import Epochs, goes_on
 from brokerless.log.tiered.listing.encrypted_backup import check_keys
@@ -58,7 +58,7 @@ _lock = Lock()
 
 
 @dataclass(frozen=True, slots=True)
-class _Member:
+class _DirectoryFile:
     """A file of a partition's directory. ``open`` gives it, with a path for its findings."""
 
     size: int
@@ -129,7 +129,7 @@ class TieredFileSystem(AbstractFileSystem):
         return self._info(path, "file", self._member(directory, name))
 
     @staticmethod
-    def _info(name: str, kind: str, member: _Member | None = None) -> dict[str, Any]:
+    def _info(name: str, kind: str, member: _DirectoryFile | None = None) -> dict[str, Any]:
         size = 0 if member is None else member.size
         identity = {} if member is None or member.identity is None else {"ETag": member.identity}
         return {"name": name, "type": kind, "size": size, **identity}
@@ -218,7 +218,7 @@ class TieredFileSystem(AbstractFileSystem):
     def _open(self, path: str, mode: str = "rb", *_: Any, **__: Any) -> Any:
         if mode != "rb":
             raise PermissionError("tiered storage is only read")
-        return io.BufferedReader(_FileStream(self.open_file(path, f"tiered://{path}")))
+        return io.BufferedReader(_PlainStream(self.open_file(path, f"tiered://{path}")))
 
     def _folder(self, directory: str) -> Folder:
         folders = self._bucket.folders()
@@ -226,13 +226,13 @@ class TieredFileSystem(AbstractFileSystem):
             raise FileNotFoundError(directory)
         return folders[directory]
 
-    def _member(self, directory: str, name: str) -> _Member:
+    def _member(self, directory: str, name: str) -> _DirectoryFile:
         members = self._members(directory)
         if name not in members:
             raise FileNotFoundError(f"{directory}/{name}")
         return members[name]
 
-    def _root_members(self) -> dict[str, _Member]:
+    def _root_members(self) -> dict[str, _DirectoryFile]:
         """The files of a snapshot's log directory: those of a node, and where logs begin that do not begin with a
         segment."""
         state = self._bucket.snapshot_state()
@@ -247,22 +247,24 @@ class TieredFileSystem(AbstractFileSystem):
             members[names.LOG_START_OFFSET_CHECKPOINT] = _content(offset_checkpoint(starts))
         return members
 
-    def _stored(self, file: SnapshotFile) -> _Member:
-        return _Member(file.size_in_bytes, lambda path: _file_of(path, self._bucket.read_file(file, path)), file.sha256)
+    def _stored(self, file: SnapshotFile) -> _DirectoryFile:
+        return _DirectoryFile(
+            file.size_in_bytes, lambda path: _file_of(path, self._bucket.read_file(file, path)), file.sha256
+        )
 
-    def _members(self, directory: str) -> dict[str, _Member]:
+    def _members(self, directory: str) -> dict[str, _DirectoryFile]:
         folder = self._folder(directory)
         log = self._bucket.log(folder)
         if folder.files is None:  # which each opening of a file needs
             folder.files = self._members_of(folder, log.segments)
         return folder.files
 
-    def _members_of(self, folder: Folder, segments: tuple[RemoteSegment, ...]) -> dict[str, _Member]:
-        members: dict[str, _Member] = {}
+    def _members_of(self, folder: Folder, segments: tuple[RemoteSegment, ...]) -> dict[str, _DirectoryFile]:
+        members: dict[str, _DirectoryFile] = {}
         for at, segment in enumerate(segments):
             following = segments[at + 1].start_offset if at + 1 < len(segments) else None
             name = names.segment_file(segment.start_offset, "log")
-            members[name] = _Member(segment.size, _log_opener(segment, self._bucket.keys), segment.segment_id)
+            members[name] = _DirectoryFile(segment.size, _log_opener(segment, self._bucket.keys), segment.segment_id)
             members.update(self._companions(segment, following))
         if segments:
             members.update(self._own_files(folder, segments[-1]))
@@ -270,7 +272,7 @@ class TieredFileSystem(AbstractFileSystem):
             members.update(self._of_snapshot(folder, segments))
         return members
 
-    def _of_snapshot(self, folder: Folder, segments: tuple[RemoteSegment, ...]) -> dict[str, _Member]:
+    def _of_snapshot(self, folder: Folder, segments: tuple[RemoteSegment, ...]) -> dict[str, _DirectoryFile]:
         """Return what a snapshot has of a partition next to segments: its files, and an empty segment where it ends
         after them."""
         state = self._bucket.snapshot_state()
@@ -284,8 +286,8 @@ class TieredFileSystem(AbstractFileSystem):
             members[names.PARTITION_METADATA] = _content(partition_metadata(folder.name.topic_id))
         return members
 
-    def _companions(self, segment: RemoteSegment, following: int | None) -> dict[str, _Member]:
-        members: dict[str, _Member] = {}
+    def _companions(self, segment: RemoteSegment, following: int | None) -> dict[str, _DirectoryFile]:
+        members: dict[str, _DirectoryFile] = {}
         for index, suffix, kind in _INDEXES:
             offset: int | None = segment.start_offset
             if kind == "producer-snapshot":  # it is of the offset after the segment
@@ -297,8 +299,8 @@ class TieredFileSystem(AbstractFileSystem):
                 members[name] = member
         return members
 
-    def _own_files(self, folder: Folder, last: RemoteSegment) -> dict[str, _Member]:
-        members: dict[str, _Member] = {}
+    def _own_files(self, folder: Folder, last: RemoteSegment) -> dict[str, _DirectoryFile]:
+        members: dict[str, _DirectoryFile] = {}
         epochs = self._index(last, "leaderEpoch", "leader_epoch_checkpoint")
         if epochs is not None:
             members[names.LEADER_EPOCH_CHECKPOINT] = epochs
@@ -306,17 +308,17 @@ class TieredFileSystem(AbstractFileSystem):
             members[names.PARTITION_METADATA] = _content(partition_metadata(folder.name.topic_id))
         return members
 
-    def _index(self, segment: RemoteSegment, index: IndexName, suffix: ObjectKind) -> _Member | None:
+    def _index(self, segment: RemoteSegment, index: IndexName, suffix: ObjectKind) -> _DirectoryFile | None:
         manifest = segment.manifest
         if manifest is None:
             entry = segment.objects.get(suffix)
-            return None if entry is None else _Member(entry.size or 0, lambda _: entry.location.open())
+            return None if entry is None else _DirectoryFile(entry.size or 0, lambda _: entry.location.open())
         if index not in manifest.indexes or "indexes" not in segment.objects:
             return None
         size = manifest.indexes[index][1]
         size = max(0, size - ENCRYPTED) if manifest.encryption is not None else size
         keys = self._bucket.keys
-        return _Member(size, lambda path: _file_of(path, self._read_index(segment, index, keys)))
+        return _DirectoryFile(size, lambda path: _file_of(path, self._read_index(segment, index, keys)))
 
     def _read_index(self, segment: RemoteSegment, index: IndexName, keys: KeyPairs) -> bytes:
         """An index, of which the last few are kept: a look-up needs it more than once."""
@@ -343,7 +345,7 @@ def _stripped(path: str) -> str:
     return path.removeprefix("tiered://").strip("/")
 
 
-class _FileStream(io.RawIOBase):
+class _PlainStream(io.RawIOBase):
     """A file as a stream."""
 
     def __init__(self, file: File) -> None:
@@ -371,7 +373,9 @@ class _FileStream(io.RawIOBase):
         super().close()
 
 
-def _bucket_of(places: Sequence[Place], layout: str | None, keys: KeyPairs, unread: Mapping[str, str] | str) -> Bucket:
+def _bucket_of(
+    places: Sequence[BucketPlace], layout: str | None, keys: KeyPairs, unread: Mapping[str, str] | str
+) -> Bucket:
     """The same one for the same places and keys, so that it is not listed for each file."""
     parts = (places, layout, keys, unread)
     with _lock:
@@ -392,8 +396,8 @@ def _log_opener(segment: RemoteSegment, keys: KeyPairs) -> Callable[[str], File]
     return lambda path: open_log(segment, path, keys)
 
 
-def _content(data: bytes) -> _Member:
-    return _Member(len(data), lambda path: _file_of(path, data))
+def _content(data: bytes) -> _DirectoryFile:
+    return _DirectoryFile(len(data), lambda path: _file_of(path, data))
 
 
 def _file_of(path: str, data: bytes) -> File:

@@ -5,14 +5,12 @@ After an unclean election, a log goes on from an earlier offset, and what was co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 
 from brokerless.errors import UnreadableError
+from brokerless.log.checkpoint.leader_epochs import Epochs
 from brokerless.log.storage.location import Location
 
-Epochs = Sequence[tuple[int, int]]
-"""Leader epochs, each with its first offset, in order."""
 _LIMIT = 16 << 20
 
 

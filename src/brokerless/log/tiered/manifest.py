@@ -18,7 +18,7 @@ from msgspec import Meta
 
 from brokerless.log import names
 from brokerless.log.tiered.chunk_index import ChunkIndex, FixedChunks, VariableChunks
-from brokerless.values import Int32, Int32OrNone, Int64, Int64OrNone, LenientValue, WrongJsonError, from_json
+from brokerless.values import Int32, Int32OrNone, Int64, Int64OrNone, LenientValue, Uuid, WrongJsonError, from_json
 
 LIMIT = 4 << 20
 """Bytes of a manifest: what the largest chunk index takes that is read, and the rest."""
@@ -33,7 +33,6 @@ _MOST_EPOCHS = 100_000
 _MOST_OBJECTS = 1000
 """Objects and arrays in a manifest, which has about a dozen: JSON of nothing else takes 60 times its size in memory."""
 _KEY_ID = re.compile(r"[^:]{1,200}")
-_Id = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{22}\Z")]
 
 IndexName = Literal["offset", "timestamp", "producerSnapshot", "leaderEpoch", "transaction"]
 INDEXES: tuple[IndexName, ...] = ("offset", "timestamp", "producerSnapshot", "leaderEpoch", "transaction")
@@ -74,7 +73,7 @@ class Manifest:
         return not self.is_compressed and self.encryption is None
 
 
-class _TopicPartition(LenientValue, frozen=True):
+class _TopicPartitionJson(LenientValue, frozen=True):
     topic: str
     partition: Int32
 
@@ -84,17 +83,17 @@ class _TopicPartition(LenientValue, frozen=True):
             raise WrongJsonError("topic is no name of a topic")
 
 
-class _TopicIdPartition(LenientValue, frozen=True):
-    topic_id: _Id
-    topic_partition: _TopicPartition
+class _TopicIdPartitionJson(LenientValue, frozen=True):
+    topic_id: Uuid
+    topic_partition: _TopicPartitionJson
 
 
 class _SegmentId(LenientValue, frozen=True):
-    topic_id_partition: _TopicIdPartition
-    id: _Id
+    topic_id_partition: _TopicIdPartitionJson
+    id: Uuid
 
 
-class _Segment(LenientValue, frozen=True):
+class _SegmentJson(LenientValue, frozen=True):
     remote_log_segment_id: _SegmentId
     start_offset: Int64
     end_offset: Int64
@@ -113,25 +112,25 @@ class _Index(LenientValue, frozen=True):
     size: Int32
 
 
-class _Encryption(LenientValue, frozen=True):
+class _EncryptionJson(LenientValue, frozen=True):
     data_key: str
     aad: str
 
 
-class _Manifest(LenientValue, frozen=True):
+class _ManifestJson(LenientValue, frozen=True):
     version: Literal["1"]
     chunk_index: FixedChunks | VariableChunks
     compression: bool
-    remote_log_segment_metadata: _Segment
+    remote_log_segment_metadata: _SegmentJson
     segment_indexes: dict[str, _Index | None]
-    encryption: _Encryption | None = None
+    encryption: _EncryptionJson | None = None
 
 
 def parse_manifest(data: bytes) -> Manifest:
     """Raises :class:`WrongJsonError` for what is no manifest, or one of another version."""
     if data.count(b"{") + data.count(b"[") > _MOST_OBJECTS or data.count(b",") > _MOST_EPOCHS + _MOST_OBJECTS:
         raise WrongJsonError("it has more members than a manifest has")
-    found = from_json(data, _Manifest)
+    found = from_json(data, _ManifestJson)
     chunks, encryption = found.chunk_index.index(), _encryption(found.encryption)
     is_plain = not found.compression and encryption is None
     if not is_plain and min(chunks.chunk_size, chunks.size) > _MOST_CHUNK:
@@ -218,12 +217,12 @@ def _check_sizes(chunks: ChunkIndex, more: int) -> None:
 
 def parse_encryption(data: bytes) -> Encryption:
     """Parse what :func:`encryption_members` returned, as JSON. Raises :class:`WrongJsonError`."""
-    encryption = _encryption(from_json(data, _Encryption))
+    encryption = _encryption(from_json(data, _EncryptionJson))
     assert encryption is not None
     return encryption
 
 
-def _encryption(found: _Encryption | None) -> Encryption | None:
+def _encryption(found: _EncryptionJson | None) -> Encryption | None:
     if found is None:
         return None
     key_id, colon, key = found.data_key.partition(":")

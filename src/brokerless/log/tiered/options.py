@@ -18,13 +18,13 @@ from brokerless.log.tiered.layout import parse_layout
 _LIMIT = 1 << 16
 """Bytes of a file with a private key."""
 
-Files = Mapping[str, str | os.PathLike[str]]
+KeyFiles = Mapping[str, str | os.PathLike[str]]
 Remote = Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
 """A bucket, or several."""
 
 
 def with_tiered_options(
-    location: Location, key_pairs: Files | None, layout: str | None, remote: Remote | None
+    location: Location, key_pairs: KeyFiles | None, layout: str | None, remote: Remote | None
 ) -> Location:
     """A location with these among its options; see :func:`tiered_options`."""
     options = tiered_options(location.options or {}, key_pairs or {}, layout, remote)
@@ -32,7 +32,7 @@ def with_tiered_options(
 
 
 def tiered_options(
-    options: StorageOptions, key_pairs: Files, layout: str | None, remote: Remote | None
+    options: StorageOptions, key_pairs: KeyFiles, layout: str | None, remote: Remote | None
 ) -> dict[str, Any]:
     """Storage options with what was given for tiered storage. Files of keys are read here.
 
@@ -56,7 +56,7 @@ def tiered_options(
     return {**options, OPTION: own} if own else dict(options)
 
 
-def load_private_keys(files: Files) -> KeyPairs:
+def load_private_keys(files: KeyFiles) -> KeyPairs:
     """Read private keys from files, by the names of their key pairs. Raises :class:`UsageError` for what is none, and
     :class:`UnreadableError` for a file that is not there."""
     return KeyPairs({name: _read_key(name, file) for name, file in files.items()})

@@ -11,16 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from brokerless.arrays import Int64s
 from brokerless.bounds import MAX_INT32
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.config import LogConfig
 from brokerless.log.index.readers import OffsetIndex, TimeIndex, TransactionIndex
 from brokerless.log.write import segment_numbers as at
-
-Int64s = NDArray[np.int64]
 
 _UNBOUNDED = np.iinfo(np.int64).max
 

@@ -11,9 +11,7 @@ batches made one entry at most, with the last one's offset.) ``LogSegment.recove
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from brokerless.arrays import Int64s
 from brokerless.bounds import MAX_INT32
 from brokerless.format.kernel import kernel
 from brokerless.log.write.segment_numbers import (
@@ -33,8 +31,6 @@ from brokerless.log.write.segment_numbers import (
     SIZE,
     TIME_ENTRIES,
 )
-
-Int64s = NDArray[np.int64]
 
 
 @kernel(

@@ -8,18 +8,16 @@ with the versions that are known (KIP-511). Left out: features, and the telemetr
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from brokerless.serving.context import Request, Serving
 from brokerless.serving.protocol.errors import Error
 from brokerless.serving.protocol.tables import Api
+from brokerless.values import Row
 
 PRODUCE, HANDSHAKE, API_VERSIONS = 0, 17, 18
 _FIRST = {PRODUCE: 0, HANDSHAKE: 1}
 """The first version that is listed, where it is not the first that is known."""
 _SINCE_CLUSTER_ID = 5
-
-Row = dict[str, Any]
 
 
 def versions_of(answered: Iterable[Api]) -> list[Row]:

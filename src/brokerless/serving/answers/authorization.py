@@ -26,6 +26,7 @@ from brokerless.serving.access import (
 from brokerless.serving.answers.metadata import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, is_topic_name
 from brokerless.serving.context import Request, Serving
 from brokerless.serving.protocol.errors import Error
+from brokerless.values import Row
 
 _CONFIG_TOPIC, _CONFIG_GROUP = 2, 32
 _GROUP_KEY, _TRANSACTION_KEY = 0, 1
@@ -37,8 +38,7 @@ _FAILED = {
     TRANSACTIONAL_ID: Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
 
-Row = dict[str, Any]
-Element = TypeVar("Element")
+ElementT = TypeVar("ElementT")
 Answer = Callable[[Serving, Request], Awaitable[Row | None]]
 
 
@@ -84,7 +84,7 @@ class _Gate:
             row[key] = sum(1 << each for each in range(32) if mask >> each & 1 and self.may(each, *place))
 
 
-Rule = Callable[[_Gate], Awaitable[Row | None]]
+AccessRule = Callable[[_Gate], Awaitable[Row | None]]
 
 
 async def answer_allowed(serving: Serving, request: Request, answer: Answer) -> Row | None:
@@ -96,15 +96,15 @@ async def answer_allowed(serving: Serving, request: Request, answer: Answer) -> 
     return await rule(_Gate(serving, request, answer))
 
 
-def _parted(elements: Iterable[Element], holds: Callable[[Element], bool]) -> tuple[list[Element], list[Element]]:
+def _parted(elements: Iterable[ElementT], holds: Callable[[ElementT], bool]) -> tuple[list[ElementT], list[ElementT]]:
     """Elements for which something holds, and the others."""
-    parts: tuple[list[Element], list[Element]] = [], []
+    parts: tuple[list[ElementT], list[ElementT]] = [], []
     for each in elements:
         parts[not holds(each)].append(each)
     return parts
 
 
-def _topics(operation: int, wanted: str, given: str, refused: Callable[[Row], Row], **changed: Any) -> Rule:
+def _topics(operation: int, wanted: str, given: str, refused: Callable[[Row], Row], **changed: Any) -> AccessRule:
     """Topics that are refused come after those that are answered. ``changed``: of the request, where some are."""
 
     async def rule(gate: _Gate) -> Row:
@@ -140,7 +140,7 @@ def _named(topic: Row) -> Row:
     return {key: topic[key] for key in ("name", "topic", "topicId") if key in topic}
 
 
-def _of_cluster(operation: int, **refused: Any) -> Rule:
+def _of_cluster(operation: int, **refused: Any) -> AccessRule:
     async def rule(gate: _Gate) -> Row:
         if gate.may_of_cluster(operation):
             return await gate.answered()
@@ -214,7 +214,7 @@ async def _topic_partitions(gate: _Gate) -> Row:
     return answer
 
 
-def _of_group(**refused: Any) -> Rule:
+def _of_group(**refused: Any) -> AccessRule:
     async def rule(gate: _Gate) -> Row:
         body = gate.request.body
         if not gate.may(READ, GROUP, body["groupId"]):
@@ -378,7 +378,7 @@ async def _producers(gate: _Gate) -> Row:
     return {"topics": [*answer["topics"], *(answered or {"topics": []})["topics"]]}
 
 
-_RULES: dict[str, Rule] = {
+_RULES: dict[str, AccessRule] = {
     "Metadata": _metadata,
     "DescribeTopicPartitions": _topic_partitions,
     "DescribeCluster": _cluster,

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from typing import Any
 
-from brokerless.log.settings.definitions import Definition, Kind, settings_of, versions
+from brokerless.log.settings.definitions import Definition, SettingKind, settings_of, versions
 from brokerless.serving.answers.metadata import is_topic_name
 from brokerless.serving.context import Request, Serving
 from brokerless.serving.protocol.errors import Error
+from brokerless.values import Row
 
 _TOPIC, _BROKER, _BROKER_LOGGER, _METRICS, _GROUP = 2, 4, 8, 16, 32
 """``ConfigResource.Type``."""
@@ -39,8 +39,6 @@ _ALSO = {
 _UNKNOWN: Definition = {"type": None}
 _MOST_KNOWN = 100
 """Resources whose settings are in memory while an answer is made, which may be requested by many names."""
-
-Row = dict[str, Any]
 
 
 async def answer_configs(serving: Serving, request: Request) -> Row:
@@ -118,7 +116,7 @@ _VERSION = versions()[-1]
 
 
 def _with_own(
-    kind: Kind, source: int, own: Mapping[str, str], sources: Iterable[tuple[int, Mapping[str, str]]]
+    kind: SettingKind, source: int, own: Mapping[str, str], sources: Iterable[tuple[int, Mapping[str, str]]]
 ) -> Iterator[Row]:
     """Settings of a topic or a group: its own value, or else that of its broker."""
     definitions = settings_of(kind, _VERSION)
@@ -188,7 +186,7 @@ def _as_printed(value: str, type_: str | None) -> str:
 
 
 @cache
-def _named(kind: Kind) -> dict[str, Definition]:
+def _named(kind: SettingKind) -> dict[str, Definition]:
     """Settings that are answered also where they are not set."""
     return {name: each for name, each in settings_of(kind, _VERSION).items() if "internal" not in each}
 

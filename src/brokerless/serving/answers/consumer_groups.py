@@ -9,7 +9,6 @@ from __future__ import annotations
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Set
-from typing import Any
 
 from brokerless.format.messages.layouts import ZERO_UUID
 from brokerless.kafka_names import TopicPartition
@@ -21,12 +20,11 @@ from brokerless.serving.groups.errors import GroupError
 from brokerless.serving.groups.subscriptions import ServedTopics
 from brokerless.serving.protocol.errors import Error
 from brokerless.serving.source.topics import Topics
+from brokerless.values import Row
 
 _CONSUMER = 1
 """``memberType`` of a member of this protocol."""
 _OPERATIONS = 1 << READ | 1 << DESCRIBE
-
-Row = dict[str, Any]
 
 
 async def answer_consumer_heartbeat(serving: Serving, request: Request) -> Row:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from brokerless.internals.records import TRANSACTION_STATE
 from brokerless.log.checkpoint.quorum_state import load_quorum_state
@@ -30,12 +29,11 @@ from brokerless.serving.context import NOT_READ, Request, Serving
 from brokerless.serving.protocol.errors import Error
 from brokerless.serving.source.partition import ServedPartition
 from brokerless.serving.source.patterns import matching
+from brokerless.values import Row
 
 _TOPIC, _BROKER, _BROKER_LOGGER, _METRICS, _GROUP = 2, 4, 8, 16, 32
 _EXACT, _DEFAULT = 0, 1
 """``matchType`` of a quota's filter; 2 is any that is specified."""
-
-Row = dict[str, Any]
 
 
 async def answer_log_dirs(serving: Serving, request: Request) -> Row:

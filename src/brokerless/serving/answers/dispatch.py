@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import Any
 
 from brokerless.serving.answers.api_versions import answer_api_versions
+from brokerless.serving.answers.authorization import Answer
 from brokerless.serving.answers.configs import answer_configs
 from brokerless.serving.answers.consumer_groups import answer_consumer_heartbeat, answer_describe_consumer_groups
 from brokerless.serving.answers.descriptions import (
@@ -39,9 +39,6 @@ from brokerless.serving.answers.metadata import answer_cluster, answer_metadata,
 from brokerless.serving.answers.refusals import REFUSED, refuse
 from brokerless.serving.context import Request, Serving
 from brokerless.serving.protocol.tables import Api, apis
-
-Answer = Callable[[Serving, Request], Awaitable[dict[str, Any] | None]]
-
 
 WAITING = frozenset({"Fetch", "JoinGroup", "SyncGroup"})
 """Requests whose answer waits for something else than its turn."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from brokerless.serving.answers.leader_epochs import epoch_error
 from brokerless.serving.context import IS_LARGE, NOT_READ, SHARE, Request, Serving
@@ -25,6 +24,7 @@ from brokerless.serving.protocol.writer import in_memory
 from brokerless.serving.source.batch_finder import Want
 from brokerless.serving.source.partition import Offsets, ServedPartition
 from brokerless.serving.source.topics import ServedTopic
+from brokerless.values import Row
 
 MOST_BYTES = 55 << 20
 """Bytes of batches in one response, as ``fetch.max.bytes`` of a broker."""
@@ -37,8 +37,6 @@ MOST_INLINE = 1 << 20
 WAIT_S = 0.5
 """How often waiting requests see whether a log has grown."""
 _SINCE_TOPIC_IDS, _SINCE_ENDPOINTS = 13, 16
-
-Row = dict[str, Any]
 
 
 @dataclass(slots=True)

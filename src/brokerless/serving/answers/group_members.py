@@ -8,20 +8,17 @@ share groups.
 
 from __future__ import annotations
 
-from typing import Any
-
 from brokerless.serving.answers.metadata import DESCRIBE, NOT_REQUESTED, READ
 from brokerless.serving.context import Request, Serving, unhurried
 from brokerless.serving.groups.classic import ClassicGroup, Joining, Member, check_session
 from brokerless.serving.groups.coordinator import check_id
 from brokerless.serving.groups.errors import GroupError
 from brokerless.serving.protocol.errors import Error
+from brokerless.values import Row
 
 _GROUP, _TRANSACTION = 0, 1
 _SINCE_LIST, _SINCE_REQUIRED_ID, _SINCE_SKIPPED, _SINCE_NULL, _SINCE_NOT_FOUND = 4, 4, 9, 7, 6
 _OPERATIONS = 1 << READ | 1 << DESCRIBE
-
-Row = dict[str, Any]
 
 
 async def answer_coordinator(serving: Serving, request: Request) -> Row:

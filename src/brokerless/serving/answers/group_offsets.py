@@ -7,8 +7,6 @@ topic does not have are refused (UNKNOWN_TOPIC_OR_PARTITION, or UNKNOWN_TOPIC_ID
 
 from __future__ import annotations
 
-from typing import Any
-
 from brokerless.errors import UnwritableError
 from brokerless.format.messages.layouts import ZERO_UUID
 from brokerless.kafka_names import TopicPartition
@@ -18,10 +16,9 @@ from brokerless.serving.groups.errors import GroupError
 from brokerless.serving.groups.offsets import MOST_METADATA, Committed, now_ms
 from brokerless.serving.protocol.errors import Error
 from brokerless.serving.source.topics import ServedTopic
+from brokerless.values import Row
 
 _SINCE_GROUPS, _SINCE_NOT_FOUND, _SINCE_TOPIC_IDS = 8, 9, 10
-
-Row = dict[str, Any]
 
 
 async def answer_commit(serving: Serving, request: Request) -> Row:

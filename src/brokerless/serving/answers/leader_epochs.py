@@ -5,13 +5,10 @@ The epochs are those of the ``leader-epoch-checkpoint``, and the announced one: 
 
 from __future__ import annotations
 
-from typing import Any
-
 from brokerless.serving.context import NOT_READ, Request, Serving
 from brokerless.serving.protocol.errors import Error
 from brokerless.serving.source.partition import ServedPartition
-
-Row = dict[str, Any]
+from brokerless.values import Row
 
 
 async def answer_leader_epochs(serving: Serving, request: Request) -> Row:

@@ -9,18 +9,16 @@ one.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from brokerless.serving.answers.leader_epochs import epoch_error
 from brokerless.serving.context import NOT_READ, Request, Serving
 from brokerless.serving.protocol.errors import Error
 from brokerless.serving.source.partition import NO_TIMESTAMP, Located, ServedPartition
+from brokerless.values import Row
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
 """The version from which on a negative timestamp is known (``ReplicaManager``, 4.4.0)."""
-
-Row = dict[str, Any]
 
 
 async def answer_list_offsets(serving: Serving, request: Request) -> Row:

@@ -7,14 +7,12 @@ and the connection goes on. Left out: handshakes of version 0, after which token
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from typing import Any
 
 from brokerless.serving.login import Login, LoginError
 from brokerless.serving.protocol.errors import Error
+from brokerless.values import Row
 
 HANDSHAKE, AUTHENTICATE = 17, 36
-
-Row = dict[str, Any]
 
 
 def answer_handshake(login: Login, body: Row) -> Row:

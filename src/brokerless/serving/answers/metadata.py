@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from brokerless.format.messages.layouts import ZERO_UUID
 from brokerless.serving.context import Request, Serving
 from brokerless.serving.protocol.errors import Error
 from brokerless.serving.source.topics import INTERNAL, ServedTopic
+from brokerless.values import Row
 
 READ, DESCRIBE, DESCRIBE_CONFIGS = 3, 8, 10
 TOPIC_OPERATIONS = 1 << READ | 1 << DESCRIBE | 1 << DESCRIBE_CONFIGS
@@ -25,8 +25,6 @@ _BROKERS = 1
 _MOST_PARTITIONS = 2000
 """``max.request.partition.size.limit``."""
 _NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
-
-Row = dict[str, Any]
 
 
 async def answer_metadata(serving: Serving, request: Request) -> Row:

@@ -8,10 +8,10 @@ GROUP_AUTHORIZATION_FAILED. All versions of a 4.4 broker.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from brokerless.serving.context import Request, Serving
 from brokerless.serving.protocol.errors import Error
+from brokerless.values import Row
 
 TEXT = "this is a read-only endpoint of brokerless: nothing can be written"
 _POLICY = {"errorCode": Error.POLICY_VIOLATION, "errorMessage": TEXT}
@@ -19,8 +19,6 @@ _CLUSTER = {"errorCode": Error.CLUSTER_AUTHORIZATION_FAILED}
 _TOPIC = {"errorCode": Error.TOPIC_AUTHORIZATION_FAILED}
 _GROUP = {"errorCode": Error.GROUP_AUTHORIZATION_FAILED}
 _NO_SECURITY = {"errorCode": Error.SECURITY_DISABLED, "errorMessage": TEXT}
-
-Row = dict[str, Any]
 
 
 def _produce(request: Request) -> Row:

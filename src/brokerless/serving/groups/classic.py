@@ -16,16 +16,15 @@ from typing import Any, Literal
 from brokerless.serving.groups.errors import GroupError
 from brokerless.serving.groups.room import OF_EACH, Room, size_of
 from brokerless.serving.protocol.errors import Error
+from brokerless.values import Row
 
-State = Literal["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"]
+GroupState = Literal["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"]
 LEAST_SESSION_MS, MOST_SESSION_MS = 6_000, 1_800_000
 """``group.min.session.timeout.ms`` and ``group.max.session.timeout.ms``."""
 NEW_MEMBER_MS = 300_000
 """How long a member that joins waits for others before it is taken for gone."""
 MOST_MEMBERS = 10_000
 """Members of a group: a broker has no limit, this endpoint's memory has."""
-
-Row = dict[str, Any]
 
 
 def check_session(session_ms: int) -> None:
@@ -89,7 +88,7 @@ class ClassicGroup:
 
     group_id: str
     room: Room = field(default_factory=Room)
-    state: State = "Empty"
+    state: GroupState = "Empty"
     generation: int = 0
     protocol_type: str | None = None
     protocol: str | None = None

@@ -11,21 +11,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from brokerless.kafka_names import TopicPartition
 from brokerless.serving.groups.assignors import ASSIGNORS, Assignment
 from brokerless.serving.groups.errors import GroupError
 from brokerless.serving.groups.room import OF_EACH, Room, size_of
 from brokerless.serving.protocol.errors import Error
+from brokerless.values import Row
 
 HEARTBEAT_MS, SESSION_MS = 5_000, 45_000
 """``group.consumer.heartbeat.interval.ms`` and ``group.consumer.session.timeout.ms``."""
 MOST_MEMBERS = 10_000
 LEFT, LEFT_FOR_NOW = -1, -2
 MemberState = Literal["stable", "unrevoked", "unreleased"]
-
-Row = dict[str, Any]
 
 
 class KnownTopics(Protocol):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from brokerless.serving.groups.classic import ClassicGroup
 from brokerless.serving.groups.consumer import ConsumerGroup, KnownTopics
@@ -12,11 +11,10 @@ from brokerless.serving.groups.errors import GroupError
 from brokerless.serving.groups.offsets import CommittedOffsets
 from brokerless.serving.groups.room import OF_EACH, Room, size_of
 from brokerless.serving.protocol.errors import Error
+from brokerless.values import Row
 
 MOST_GROUPS = 20_000
 """Groups with members that this endpoint keeps."""
-
-Row = dict[str, Any]
 
 
 def check_id(group_id: str) -> None:

@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from brokerless.errors import UnwritableError
 from brokerless.findings import Kind
@@ -24,13 +23,12 @@ from brokerless.progress import Report, ignore
 from brokerless.serving.groups.room import Room, size_of
 from brokerless.serving.reports import no_files_left
 from brokerless.serving.source.topics import Topics
+from brokerless.values import Row
 
 MOST_METADATA = 4096
 """Characters of a commit's metadata (``offset.metadata.max.bytes``)."""
 MOST_OFFSETS = 2_000_000
 """Of all groups together: what memory is for."""
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

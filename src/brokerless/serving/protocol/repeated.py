@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from brokerless.format.messages.layouts import MessageField
 from brokerless.serving.protocol.tables import Api
+from brokerless.values import Row
 
 AS_THEY_ARE = frozenset(
     {
@@ -28,17 +29,16 @@ AS_THEY_ARE = frozenset(
 _PARTITION = frozenset({"partition", "partitionIndex", "index"})
 """Fields that are the number of a partition."""
 
-Row = dict[str, Any]
 Key = tuple[Any, ...]
 
 
 def without_repeated(api: Api, body: Row) -> Row:
     """Return the fields of a request without its repeated elements."""
-    return body if api.name in AS_THEY_ARE else _Seen().row(api.request.fields, body, ())
+    return body if api.name in AS_THEY_ARE else _SeenElements().row(api.request.fields, body, ())
 
 
 @dataclass(slots=True)
-class _Seen:
+class _SeenElements:
     """The elements of a request so far, by where they are and what they are."""
 
     elements: dict[Key, Row | None] = field(default_factory=dict[Key, Row | None])

@@ -248,7 +248,7 @@ def _topic_ids(partitions: Iterable[PartitionPath]) -> Mapping[str, tuple[str, s
 
 
 @dataclass(frozen=True, slots=True)
-class _Replica:
+class _ServedReplica:
     paths: PartitionPath
     epochs: Epochs = ()
     end: int = 0
@@ -269,11 +269,11 @@ def _best(replicas: Sequence[PartitionPath], report: Report) -> tuple[PartitionP
             report(each.unreadable)
     if len(listed) < 2:
         return (listed[0], []) if listed else None
-    found: list[_Replica] = []
+    found: list[_ServedReplica] = []
     for each in listed:
         try:
             end = end_offset(each)
-            found.append(_Replica(each, load_epochs(each.leader_epoch_checkpoint), -1 if end is None else end))
+            found.append(_ServedReplica(each, load_epochs(each.leader_epoch_checkpoint), -1 if end is None else end))
         except UnreadableError as error:
             report(error.finding(each.path))
     if not found:
@@ -283,7 +283,7 @@ def _best(replicas: Sequence[PartitionPath], report: Report) -> tuple[PartitionP
     return best.paths, [Spare(each.paths, until) for each, until in spares if until is not None]
 
 
-def _same_until(best: _Replica, other: _Replica) -> int | None:
+def _same_until(best: _ServedReplica, other: _ServedReplica) -> int | None:
     """The offset before which two replicas have the same history; None where nothing says so."""
     if best.rank == other.rank:
         return best.end

@@ -25,7 +25,7 @@ from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import ReplacedError, open_listed
 from brokerless.log.offset_gaps import missing_after
 from brokerless.log.positions import end_position, first_position
-from brokerless.log.ranges import Range, Span
+from brokerless.log.ranges import FileSpan, Range
 from brokerless.log.storage.files import File
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.tail import Tail, look, look_committed
@@ -34,14 +34,14 @@ from brokerless.spark.discovery import check_named, find_partitions, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Options, TopicPartition
 from brokerless.spark.plan import compact, first_since, reporter, tasks_of, timestamp_of
 from brokerless.spark.split import Split, cut, first_batch, split_bytes
-from brokerless.spark.stream.positions import Identity, Positions, TopicIds
+from brokerless.spark.stream.positions import Identity, Positions, TopicIdsByName
 from brokerless.tables.last_record import LastRecord, last_record, other_record
 
 Partitions = dict[TopicPartition, PartitionPath]
-Segments = dict[int, int | None]
+SegmentEnds = dict[int, int | None]
 """Base offset -> size (bytes)."""
 
-_Result = TypeVar("_Result")
+ResultT = TypeVar("ResultT")
 _TRIES, _PAUSE = 20, 0.05
 """How often, and after how many seconds, it is looked again while files change places, which a broker does in some
 milliseconds."""
@@ -55,14 +55,14 @@ class LogTracker:
     def __init__(self, options: Options) -> None:
         self.options = options
         self._tails: dict[TopicPartition, Tail] = {}
-        self._listed: dict[TopicPartition, Segments] = {}
-        self._planned: dict[TopicPartition, Segments] = {}
+        self._listed: dict[TopicPartition, SegmentEnds] = {}
+        self._planned: dict[TopicPartition, SegmentEnds] = {}
         self._logged = set[str]()
         self._metadata: dict[DirectoryEntry, str | None] = {}
         """Topic IDs by the file that has them, as it was listed: it is read once."""
         self._there: Partitions = {}
         """Those of the last look."""
-        self._same: dict[TopicPartition, tuple[LastRecord, Segments]] = {}
+        self._same: dict[TopicPartition, tuple[LastRecord, SegmentEnds]] = {}
         """In which state of its log the last record of a partition was found as it was read."""
         self.topic_ids: dict[str, str] = {}
         """Of the topics that were there at the last look, as far as they have one."""
@@ -113,7 +113,7 @@ class LogTracker:
                 ended = tail.transactions.ended
                 ended[:] = [one for one in ended if one.last_offset >= before[each]]
 
-    def _again(self, work: Callable[[bool], _Result]) -> _Result:
+    def _again(self, work: Callable[[bool], ResultT]) -> ResultT:
         """Does what may meet files that are gone since they were listed, and so in a new listing, too."""
         others = 0
         for _ in range(_TRIES):
@@ -163,7 +163,7 @@ class LogTracker:
             self._metadata[metadata] = topic_id_of(metadata)
         return self._metadata[metadata]
 
-    def _of_same_topics(self, positions: Positions, ids: TopicIds) -> dict[TopicPartition, int]:
+    def _of_same_topics(self, positions: Positions, ids: TopicIdsByName) -> dict[TopicPartition, int]:
         """The positions without those of topics that have another ID now: their offsets are of the topic that was
         deleted, of which nothing is left to read."""
         again = {each for each, known in ids.items() if self.topic_ids.get(each, known) != known}
@@ -379,7 +379,7 @@ class LogTracker:
                     bounds=bounds,
                     transactions=None if transactions is None else compact(transactions, base, next_base),
                     cost=end - first,
-                    span=Span(begin, after, first),
+                    span=FileSpan(begin, after, first),
                     is_followed=behind is not None,
                     directory=partition.location,
                     offsets=bounds.narrow(Range(base, next_base)),
@@ -430,7 +430,7 @@ class LogTracker:
             self._logged.add(text)
 
 
-def _segments(partition: PartitionPath) -> Segments:
+def _segments(partition: PartitionPath) -> SegmentEnds:
     return {each.base_offset: each.log.size for each in partition.segments}
 
 

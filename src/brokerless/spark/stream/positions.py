@@ -19,7 +19,7 @@ from brokerless.spark.options import TopicPartition
 from brokerless.tables.last_record import LastRecord
 
 Positions = Mapping[TopicPartition, int]
-TopicIds = Mapping[str, str]
+TopicIdsByName = Mapping[str, str]
 """The IDs of topics, in base64 as in ``partition.metadata``; topics without one are left out."""
 AsJson = dict[str, dict[str, Any]]
 _LAST, _IDS = "@lastRecords", "@topicIds"
@@ -30,7 +30,7 @@ _LAST, _IDS = "@lastRecords", "@topicIds"
 class Identity:
     """What tells the logs of a position from others of their names, as far as it is known."""
 
-    topic_ids: TopicIds = field(default_factory=dict[str, str])
+    topic_ids: TopicIdsByName = field(default_factory=dict[str, str])
     last_records: Mapping[TopicPartition, LastRecord] = field(default_factory=dict[TopicPartition, LastRecord])
 
 

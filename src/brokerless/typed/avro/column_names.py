@@ -124,7 +124,7 @@ class _FieldVersions:
 
 
 @dataclass(eq=False, slots=True)
-class _Record:
+class _RecordVersions:
     """A record through its versions. ``names``: what its fields are called now; ``versions``: the fields of each, by
     the names that they have in it; ``unreadable``: those of which a later one calls two fields by one name;
     ``aliases``: those of the last one, which a next version that lists them again does not apply again."""
@@ -220,14 +220,14 @@ _Columns = list[tuple[Schema, tuple[AvroColumns, ...]]]
 
 def _replayed(versions: _Versions, named_by: Sequence[int]) -> tuple[_Columns, dict[str, dict[str, _FieldVersions]]]:
     """Return the columns of all versions, and the fields of the last one's records, by their names."""
-    records: dict[str, _Record] = {}
-    own: list[tuple[Schema, list[tuple[str, _Record, dict[str, _FieldVersions]]]]] = []
+    records: dict[str, _RecordVersions] = {}
+    own: list[tuple[Schema, list[tuple[str, _RecordVersions, dict[str, _FieldVersions]]]]] = []
     events = sorted(named_by)
     for number, (schema, type_) in enumerate(versions):
         while events and age(schema) > events[0]:
             _name_all(records)
             del events[0]
-        found: list[tuple[str, _Record, dict[str, _FieldVersions]]] = []
+        found: list[tuple[str, _RecordVersions, dict[str, _FieldVersions]]] = []
         all_records = list(_records(type_))
         names = {each.name for each in all_records}
         for each in all_records:
@@ -239,20 +239,20 @@ def _replayed(versions: _Versions, named_by: Sequence[int]) -> tuple[_Columns, d
     return columns, {name: fields for name, _, fields in own[-1][1]} if own else {}
 
 
-def _name_all(records: dict[str, _Record]) -> None:
+def _name_all(records: dict[str, _RecordVersions]) -> None:
     for each in records.values():
         each.name_columns()
 
 
-def _record_of(type_: AvroType, records: dict[str, _Record], names: set[str]) -> _Record:
+def _record_of(type_: AvroType, records: dict[str, _RecordVersions], names: set[str]) -> _RecordVersions:
     """Return the record of a name or, where a version calls another one so by an alias, that one."""
     if type_.name not in records:
         old = next((each for each in type_.aliases if each in records and each not in names), None)
-        records[type_.name] = _Record() if old is None else records.pop(old)
+        records[type_.name] = _RecordVersions() if old is None else records.pop(old)
     return records[type_.name]
 
 
-def _columns_of(name: str, record: _Record, fields: dict[str, _FieldVersions]) -> AvroColumns | None:
+def _columns_of(name: str, record: _RecordVersions, fields: dict[str, _FieldVersions]) -> AvroColumns | None:
     """Return the columns of one version's record; None where each field has its name, and no other column."""
     groups = record.groups()
     pairs = tuple((own, each.column) for own, each in fields.items() if own != each.column)

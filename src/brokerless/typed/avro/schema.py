@@ -87,7 +87,7 @@ class AvroType:
 
 def parse_schema(schema: Schema) -> AvroType:
     """A schema's type, with its fields named as their columns are. Raises ValueError for what is no Avro schema."""
-    parser = _Parser({each.record: each for each in schema.columns})
+    parser = _SchemaParser({each.record: each for each in schema.columns})
     for text in _texts(schema, set()):
         parsed = parser.parse(json.loads(text) if text.strip()[:1] in '{["' else text.strip(), "")
     return parsed  # pyright: ignore[reportPossiblyUnboundVariable]
@@ -103,7 +103,7 @@ def _texts(schema: Schema, seen: set[tuple[str, int]]) -> Iterator[str]:
 
 
 @dataclass(slots=True)
-class _Parser:
+class _SchemaParser:
     columns: dict[str, AvroColumns]
     names: dict[str, AvroType] = field(default_factory=dict[str, AvroType])
 

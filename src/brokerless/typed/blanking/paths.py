@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from brokerless.errors import UsageError
 
-Path = tuple[str, ...]
+FieldPath = tuple[str, ...]
 """Names of fields, from the outermost one."""
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
-def parse_path(text: str) -> Path:
+def parse_path(text: str) -> FieldPath:
     """The names in a path with dots between them. A dot, comma or backslash that is part of a name has a backslash
     before it; a space that begins or ends one may have it. Raises :class:`UsageError` for an empty name, and for a
     backslash before anything else."""
@@ -63,7 +63,7 @@ class Presence(IntFlag):
 class FieldTarget(NamedTuple):
     """A named field, as it is seen from within a value: the names that are left, and its number among all."""
 
-    path: Path
+    path: FieldPath
     number: int
 
 
@@ -77,7 +77,7 @@ class NamedFields:
     declares: Callable[[tuple[str | int, ...], str], bool] | None = field(default=None)
 
     @classmethod
-    def of(cls, paths: Sequence[Path]) -> NamedFields:
+    def of(cls, paths: Sequence[FieldPath]) -> NamedFields:
         return cls([FieldTarget(path, number) for number, path in enumerate(paths)], [Presence(0)] * len(paths))
 
     def add(self, targets: Iterable[FieldTarget], presence: Presence) -> None:

@@ -143,7 +143,7 @@ def join(sources: Iterable[RecordedSchemas]) -> RecordedSchemas:
     return RecordedSchemas(used, relatives)
 
 
-class _Schema(LenientValue, frozen=True):
+class _ManifestSchema(LenientValue, frozen=True):
     subject: str
     version: Int64
     type: Literal["AVRO", "JSON", "PROTOBUF"]
@@ -151,11 +151,11 @@ class _Schema(LenientValue, frozen=True):
     imports: tuple[_Import, ...]
 
 
-class _Import(_Schema, frozen=True):
+class _Import(_ManifestSchema, frozen=True):
     name: str
 
 
-class _Entry(_Schema, frozen=True):
+class _ListedSchema(_ManifestSchema, frozen=True):
     """A schema of a manifest. ``relatives``: their places in the list. Of a relative of others, the rest is not
     there."""
 
@@ -177,7 +177,7 @@ def parse_recorded(value: Any) -> RecordedSchemas:
     """The schemas of a manifest. Raises :class:`WrongJsonError`."""
     used: dict[SchemaKey, Schema] = {}
     relatives: dict[SchemaKey, tuple[Schema, ...]] = {}
-    entries = from_members(value, tuple[_Entry, ...])
+    entries = from_members(value, tuple[_ListedSchema, ...])
     schemas = [_complete(each, 0) for each in entries]
     for schema, each in zip(schemas, entries, strict=True):
         key = each.key()
@@ -200,7 +200,7 @@ def _described(schema: Schema) -> dict[str, Any]:
     }
 
 
-def _complete(found: _Schema, depth: int) -> Schema:
+def _complete(found: _ManifestSchema, depth: int) -> Schema:
     """Return a schema with all that it imports."""
     if depth > _MAX_DEPTH:
         raise WrongJsonError("imports: nested too deeply")

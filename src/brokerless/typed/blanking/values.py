@@ -15,7 +15,7 @@ from brokerless.schemas import HEADERS
 from brokerless.typed import framing
 from brokerless.typed.blanking.edits import Edit, NotBlankedError, apply_edits
 from brokerless.typed.blanking.json_text import json_edits
-from brokerless.typed.blanking.paths import NamedFields, Path, Presence
+from brokerless.typed.blanking.paths import FieldPath, NamedFields, Presence
 from brokerless.typed.blanking.schemas import RecordedSchemas, SchemaKey, SchemaSource
 from brokerless.typed.framing import CONFLUENT, GLUE_ZLIB, UNFRAMED, Frame
 from brokerless.typed.payloads import reason_of
@@ -26,10 +26,10 @@ from brokerless.typed.topic_type import DEPRECATED, OF_SCHEMAS, UNFRAMED_VALUES
 FORMATS = ("auto", *OF_SCHEMAS, "json", "connect-json")
 """What values may be: ``auto`` goes by each value's bytes and headers; ``avro``, ``protobuf`` and ``json-schema`` are
 values that name no schema and have the only one of their topic."""
-Header = tuple[bytes, bytes | None]
+RawHeader = tuple[bytes, bytes | None]
 _Edits = Callable[[Frame, bytes, NamedFields], list[Edit]]
 _MAX_INFLATED = 128 << 20
-Parsed = TypeVar("Parsed")
+ParsedT = TypeVar("ParsedT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class ValueBlanker:
     """Blanks the values of one topic. ``used``: the schemas by which that was done so far, and their relatives."""
 
     topic: str
-    paths: Sequence[Path]
+    paths: Sequence[FieldPath]
     schemas: SchemaSource
     format: str = "auto"
     used: dict[SchemaKey, tuple[Schema, tuple[Schema, ...]]] = field(
@@ -65,7 +65,7 @@ class ValueBlanker:
     )  # fmt: skip
     _edits: dict[SchemaKey, _Edits] = field(default_factory=dict[SchemaKey, _Edits])
 
-    def blank(self, value: bytes, headers: Sequence[Header] = ()) -> BlankedValue:
+    def blank(self, value: bytes, headers: Sequence[RawHeader] = ()) -> BlankedValue:
         """A value without its fields; its edits are none where there is nothing to blank. Raises NotBlankedError for
         one that cannot be decoded, and :class:`UsageError` where a library is missing."""
         try:
@@ -85,7 +85,7 @@ class ValueBlanker:
             {key: relatives for key, (_, relatives) in self.used.items()},
         )
 
-    def _blank(self, value: bytes, headers: Sequence[Header]) -> BlankedValue:
+    def _blank(self, value: bytes, headers: Sequence[RawHeader]) -> BlankedValue:
         fields = NamedFields.of(self.paths)
         found = None if self.format in ("json", "connect-json") else _frame(value, headers)
         if found is None and self.format in ("auto", "json", "connect-json"):
@@ -146,9 +146,9 @@ def _compile(schema: Schema, relatives: Sequence[Schema], is_unsigned: bool) -> 
         raise NotBlankedError(f"has a schema that cannot be used ({reason_of(error)})") from error
 
 
-def _parsed(schemas: Sequence[Schema], parse: Callable[[Schema], Parsed]) -> list[Parsed]:
+def _parsed(schemas: Sequence[Schema], parse: Callable[[Schema], ParsedT]) -> list[ParsedT]:
     """Those that can be parsed: no value here is read by them."""
-    found: list[Parsed] = []
+    found: list[ParsedT] = []
     for each in schemas:
         with suppress(ValueError, LookupError, TypeError, RecursionError):
             found.append(parse(each))
@@ -179,7 +179,7 @@ def _of_protobuf(schema: Schema, relatives: Sequence[Schema], is_unsigned: bool)
     return edits
 
 
-def _frame(value: bytes, headers: Sequence[Header]) -> tuple[Frame, int] | None:
+def _frame(value: bytes, headers: Sequence[RawHeader]) -> tuple[Frame, int] | None:
     """Return what a value names as its schema, and where its payload begins."""
     if not headers and value[:1] not in (b"\0", b"\3"):
         return None

@@ -13,11 +13,10 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from brokerless import arrow
+from brokerless.arrays import Bools
 
-Flags = NDArray[np.bool_]
 Resolve = Callable[[str], Any]
 """The schema that a reference of the main document leads to. Raises ValueError for one that leads nowhere."""
 
@@ -57,12 +56,12 @@ class ColumnRule:
     pattern: str | None = None
     values: tuple[Any, ...] | None = None
 
-    def accepts(self, column: Any, may_be_null: Flags) -> Flags:
+    def accepts(self, column: Any, may_be_null: Bools) -> Bools:
         """Return which rows of a column, as Arrow reads it, are valid beyond doubt. ``may_be_null``: whether a document
         has ``null`` anywhere, else what is null is absent."""
         return ~self._refused(column, may_be_null) & arrow.is_valid(column)
 
-    def _refused(self, column: Any, may_be_null: Flags) -> Flags:
+    def _refused(self, column: Any, may_be_null: Bools) -> Bools:
         """Null is not refused here: that is for whoever knows whether it may be absent."""
         valid = arrow.is_valid(column)
         refused = np.zeros(len(column), np.bool_)
@@ -93,7 +92,7 @@ class ColumnRule:
         sizes = column if own is None else pc.call_function(own, [column])
         return sizes if own is None else sizes.cast(pa.int64())
 
-    def _refused_items(self, rule: ColumnRule, column: Any, may_be_null: Flags) -> Flags:
+    def _refused_items(self, rule: ColumnRule, column: Any, may_be_null: Bools) -> Bools:
         ends = np.asarray(column.offsets).astype(np.int64)
         first, values = int(ends[0]), column.values.slice(int(ends[0]), int(ends[-1] - ends[0]))
         refused = rule._refused(values, np.repeat(may_be_null, np.diff(ends)))
@@ -103,7 +102,7 @@ class ColumnRule:
         return before[ends[1:] - first] > before[ends[:-1] - first]
 
 
-def _true(found: Any) -> Flags:
+def _true(found: Any) -> Bools:
     return np.asarray(found.fill_null(False))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import isfinite
 
-from brokerless.explanation.field import Field, Value, leaves
+from brokerless.explanation.field import Field, FieldValue, leaves
 from brokerless.explanation.files import LOG, Explanation
 
 
@@ -54,7 +54,7 @@ def _json(fields: Sequence[Field], above: str, whole: int) -> Iterator[dict[str,
         yield line
 
 
-def _json_value(value: Value) -> object:
+def _json_value(value: FieldValue) -> object:
     """Return a value as ``cat --json`` writes keys and values: bytes are text where they are UTF-8, else base64."""
     if isinstance(value, bytes):
         try:

@@ -57,7 +57,7 @@ def render(explanation: Explanation, made: str) -> str:
 
 
 @dataclass(slots=True)
-class _Section:
+class _ByteRun:
     """One run of bytes: the HTML of its fields, and the fields that have bytes of their own with their numbers."""
 
     rows: list[str] = field(default_factory=list[str])
@@ -70,21 +70,21 @@ def _sections(explanation: Explanation) -> Iterator[str]:
     for position, whole, fields in entries_of(explanation):
         if not fields:
             continue
-        section = _Section()
+        section = _ByteRun()
         for each in fields:
             number = _add(section, each, 0, whole=whole, number=number)
         title = f"{fields[0].name}, {count_of(whole, 'byte')} from {position}"
         yield _section(title if position is not None else f"file, {count_of(whole, 'byte')}", section)
         for payload, each in section.inflated:
             assert each.inflated is not None
-            inside = _Section()
+            inside = _ByteRun()
             for inner in each.inflated.fields:
                 number = _add(inside, inner, 0, whole=each.inflated.size, number=number)
             size = count_of(each.inflated.size, "byte")
             yield _section(f"inflated {each.name}: {each.inflated.codec}, {size}", inside, f"inflated-{payload}")
 
 
-def _add(section: _Section, each: Field, depth: int, whole: int, number: int) -> int:
+def _add(section: _ByteRun, each: Field, depth: int, whole: int, number: int) -> int:
     """Adds the rows of a field and those below it, of which ``number`` is the first with bytes; returns the next."""
     place = len(section.rows)
     section.rows.append("")
@@ -123,7 +123,7 @@ def _meaning(each: Field, number: int) -> str:
     return "".join(found) if len(found) < 2 else f"<ul>{''.join(f'<li>{text}</li>' for text in found)}</ul>"
 
 
-def _section(title: str, section: _Section, mark: str = "") -> str:
+def _section(title: str, section: _ByteRun, mark: str = "") -> str:
     identity = f' id="{mark}"' if mark else ""
     name = escape(title, quote=True)
     heads = "".join(

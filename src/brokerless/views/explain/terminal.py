@@ -15,7 +15,7 @@ from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from brokerless.explanation.field import Field, Value
+from brokerless.explanation.field import Field, FieldValue
 from brokerless.explanation.files import LOG, Explanation
 from brokerless.text import count_of, show, show_name
 from brokerless.views.explain.json_lines import entries_of
@@ -35,7 +35,7 @@ _CONTENTS = ("key", "value")
 
 
 @dataclass(frozen=True, slots=True)
-class _Columns:
+class _TreeColumns:
     """Widths of the columns; ``note`` is 0 where notes are below."""
 
     position: int
@@ -66,9 +66,9 @@ def lines(explanation: Explanation, width: int, color: bool) -> Iterator[str]:
     name = min(max([_LEAST_NAME, *(_name_width(each, 0) for each in explanation.fields)]), rest - _LEAST_VALUE)
     if width >= WIDE:
         name = min(name, _MOST_NAME)
-        columns = _Columns(position, name, 18, note=rest - name - 18 - 2, cost=cost)
+        columns = _TreeColumns(position, name, 18, note=rest - name - 18 - 2, cost=cost)
     else:
-        columns = _Columns(position, name, rest - name, note=0, cost=cost)
+        columns = _TreeColumns(position, name, rest - name, note=0, cost=cost)
     console = Console(
         file=StringIO(), width=width, force_terminal=color, no_color=not color, highlight=False, soft_wrap=True,
         color_system="standard" if color else None, _environ={},
@@ -119,7 +119,7 @@ def _title(explanation: Explanation) -> str:
     return f"{name}: {explanation.kind.replace('-', ' ')}, {count_of(explanation.size, 'byte')}"
 
 
-def _head(columns: _Columns) -> Text:
+def _head(columns: _TreeColumns) -> Text:
     at, hexadecimal = "at".rjust(columns.position), "bytes".ljust(3 * _ROW - 1)
     text = (
         f"{at} {hexadecimal}  {'field'.ljust(columns.name)} {'value'.ljust(columns.value)} {'cost'.rjust(columns.cost)}"
@@ -127,7 +127,7 @@ def _head(columns: _Columns) -> Text:
     return Text(text + ("  meaning" if columns.note else ""), style="bold")
 
 
-def _rows(field: Field, depth: int, whole: int, columns: _Columns) -> Iterator[Text]:
+def _rows(field: Field, depth: int, whole: int, columns: _TreeColumns) -> Iterator[Text]:
     yield from _row(field, depth, whole, columns)
     for each in field.children:
         yield from _rows(each, depth + 1, whole, columns)
@@ -141,7 +141,7 @@ def _rows(field: Field, depth: int, whole: int, columns: _Columns) -> Iterator[T
             yield from _rows(each, depth + 2, inside.size, columns)
 
 
-def _row(field: Field, depth: int, whole: int, columns: _Columns) -> Iterator[Text]:
+def _row(field: Field, depth: int, whole: int, columns: _TreeColumns) -> Iterator[Text]:
     """A field's line, and those that continue its bytes at the left and its note at the right."""
     style = "expected" if field.expected is not None else "group" if field.children else ""
     shown = shown_value(field.value)
@@ -189,7 +189,7 @@ def _expected(field: Field, width: int) -> list[str]:
     return [] if field.expected is None else textwrap.wrap(f"expected: {show(field.expected)}", width)
 
 
-def shown_value(value: Value) -> str:
+def shown_value(value: FieldValue) -> str:
     """A value as text on one line, without anything that moves a terminal's cursor."""
     match value:
         case None:

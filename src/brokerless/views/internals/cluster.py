@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from brokerless.clusters.description import ClusterDescription
 from brokerless.clusters.metadata_replicas import describe_end
 from brokerless.internals.metadata.versions import describe_level
 from brokerless.text import count_of, format_bytes, show
+from brokerless.values import Row
 from brokerless.views.findings import finding_line, root_of
 from brokerless.views.internals.state import state_lines
 from brokerless.views.table import NOTHING, format_number, table
 from brokerless.views.text import format_times
-
-Row = dict[str, Any]
 
 
 def cluster_lines(description: ClusterDescription) -> Iterator[str]:

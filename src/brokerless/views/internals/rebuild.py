@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from brokerless.internals.metadata.cluster import cluster_rows
 from brokerless.internals.metadata.versions import describe_level
@@ -13,10 +12,10 @@ from brokerless.jobs.rebuild.node_directories import held_in
 from brokerless.jobs.rebuild.plan import Rebuild
 from brokerless.log import names
 from brokerless.text import count_of, format_bytes, show
+from brokerless.values import Row
 from brokerless.views.findings import finding_line, root_of
 from brokerless.views.table import NOTHING, format_number, table
 
-Row = dict[str, Any]
 _MOST_FINDINGS = 20
 _COUNTED = ("configs", "acls", "users", "quotas", "tokens")
 

@@ -15,13 +15,13 @@ import pyarrow as pa
 from brokerless import arrow
 from brokerless.arrow import Column
 
-Form = Callable[[int, str], bytes]
+WriteRedacted = Callable[[int, str], bytes]
 """How a redacted value is written, from its length in bytes and its hash."""
 
 HASH_BYTES = 6
 
 
-def redact(batch: pa.RecordBatch, key: bytes, form: Form) -> pa.RecordBatch:
+def redact(batch: pa.RecordBatch, key: bytes, form: WriteRedacted) -> pa.RecordBatch:
     """The same records with every key, value and header value replaced; null stays null.
 
     ``key``: at most 64 bytes, secret and random.
@@ -48,7 +48,7 @@ def as_text(length: int, digest: str) -> bytes:
     return b"<%d bytes, %s>" % (length, digest.encode())
 
 
-def _headers(column: Column, key: bytes, form: Form) -> Column:
+def _headers(column: Column, key: bytes, form: WriteRedacted) -> Column:
     ends = arrow.ends(column)
     headers = column.values.slice(ends[0], ends[-1] - ends[0])
     values = _bytes(headers.field(1), key, form)
@@ -56,7 +56,7 @@ def _headers(column: Column, key: bytes, form: Form) -> Column:
     return arrow.column_of(column.type, len(column), [None, ends - ends[0]], [pairs])
 
 
-def _bytes(column: Column, key: bytes, form: Form) -> Column:
+def _bytes(column: Column, key: bytes, form: WriteRedacted) -> Column:
     ends, data = arrow.ends(column).tolist(), arrow.data(column).data
     redacted: list[bytes | None] = []
     for start, end, valid in zip(ends, ends[1:], arrow.is_valid(column), strict=False):

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from brokerless import arrow
 
-Read = Callable[[int | None], Iterable[pa.RecordBatch]]
+ReadFrom = Callable[[int | None], Iterable[pa.RecordBatch]]
 """Reads a partition's records from an offset on; all of them from None on."""
 
 
-def tail(count: int, headers: Iterable[pa.RecordBatch], read: Read) -> Iterator[pa.RecordBatch]:
+def tail(count: int, headers: Iterable[pa.RecordBatch], read: ReadFrom) -> Iterator[pa.RecordBatch]:
     """The last ``count`` records that ``read`` gives.
 
     ``headers``: the partition's batches, with ``lastOffset`` and ``count``. They determine where to begin; since

@@ -10,15 +10,15 @@ import pytest
 
 from brokerless.errors import UsageError
 from brokerless.jobs.restore.live.offset_map import OffsetRun, open_map
-from brokerless.jobs.restore.live.production import Row
+from brokerless.jobs.restore.live.production import ProducedRecord
 from brokerless.jobs.restore.live.resumption import Resumed, TargetReader, TargetRecord, resume
 
 PLACE = ("t", 0)
 START = {"topics": {"t": {"topicId": "x", "starts": {"0": 0}}}}
 
 
-def row(offset: int, value: bytes | None = None) -> Row:
-    return Row(offset, b"k", value or b"%d" % offset, (), 1000 + offset, 5)
+def row(offset: int, value: bytes | None = None) -> ProducedRecord:
+    return ProducedRecord(offset, b"k", value or b"%d" % offset, (), 1000 + offset, 5)
 
 
 def record(offset: int, source: int) -> TargetRecord:

@@ -21,7 +21,7 @@ from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
 from brokerless.jobs.backup.closing import cut_open, undecided
 from brokerless.jobs.backup.previous import Earlier, newest_parts
-from brokerless.kafka_names import TopicPartition
+from brokerless.kafka_names import TopicIdPartition, TopicPartition
 from brokerless.log import names
 from brokerless.log.backups.place import BackupPlace
 from brokerless.log.backups.replaced import Replacements
@@ -38,9 +38,6 @@ from brokerless.log.backups.snapshot import (
 from brokerless.log.producer.snapshot import parse_producer_snapshot
 from brokerless.log.producer.state import Producer, load_state
 
-Place = tuple[str, int]
-"""A topic's ID, and a partition's number."""
-
 
 @dataclass(frozen=True, slots=True)
 class JoinedSet:
@@ -56,12 +53,12 @@ class JoinedSet:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _HostRun:
     """One host's run, with its partitions and segments. ``began``: when its logs were cut (ms)."""
 
     snapshot: Snapshot
-    partitions: Mapping[Place, SnapshotPartition]
-    segments: Mapping[Place, Sequence[SnapshotSegment]]
+    partitions: Mapping[TopicIdPartition, SnapshotPartition]
+    segments: Mapping[TopicIdPartition, Sequence[SnapshotSegment]]
 
     @property
     def began(self) -> int:
@@ -80,7 +77,7 @@ class _Part:
 
 def join_parts(place: BackupPlace, set_name: str) -> JoinedSet | None:
     """Return what the newest parts of a set are together; None without one that can be read."""
-    parts: list[_Part] = []
+    parts: list[_HostRun] = []
     findings: list[Finding] = []
     for each in sorted(newest_parts(place, set_name), key=lambda each: each.name):
         try:
@@ -117,18 +114,20 @@ def _id_of(snapshot: Snapshot, listed: bytes) -> str:
     return hashlib.sha256("".join(snapshot.parts).encode() + listed).hexdigest()[:8]
 
 
-def _load(part: Earlier) -> _Part:
+def _load(part: Earlier) -> _HostRun:
     """Return a part as it was written; what erasures replaced since is replaced where the snapshot is read."""
-    segments: dict[Place, list[SnapshotSegment]] = defaultdict(list)
+    segments: dict[TopicIdPartition, list[SnapshotSegment]] = defaultdict(list)
     for each in part.place.segments(part.name, part.snapshot, Replacements()):
         segments[each.place].append(each)
-    return _Part(part.snapshot, {each.place: each for each in part.snapshot.partitions}, segments)
+    return _HostRun(part.snapshot, {each.place: each for each in part.snapshot.partitions}, segments)
 
 
-def _chosen(parts: Sequence[_Part], newest: _Part, expected: Mapping[Place, object]) -> dict[Place, _Part]:
+def _chosen(
+    parts: Sequence[_HostRun], newest: _HostRun, expected: Mapping[TopicIdPartition, object]
+) -> dict[TopicIdPartition, _HostRun]:
     """Return which part each partition is taken of: that with the newest epoch, and of these the longest. Partitions
     that the newest metadata does not have were deleted meanwhile."""
-    found: dict[Place, tuple[tuple[int, int], _Part]] = {}
+    found: dict[TopicIdPartition, tuple[tuple[int, int], _HostRun]] = {}
     for part in parts:
         for each in part.snapshot.partitions:
             if each.topic == names.CLUSTER_METADATA:
@@ -142,16 +141,16 @@ def _chosen(parts: Sequence[_Part], newest: _Part, expected: Mapping[Place, obje
     return {place: part for place, (_, part) in found.items()}
 
 
-def _in_order(chosen: Mapping[Place, _Part]) -> list[tuple[Place, _Part]]:
+def _in_order(chosen: Mapping[TopicIdPartition, _HostRun]) -> list[tuple[TopicIdPartition, _HostRun]]:
     named = [(part.partitions[at].topic, at, part) for at, part in chosen.items()]
     return [(at, part) for _, at, part in sorted(named, key=lambda each: (each[0], each[1]))]
 
 
 def _missing(
-    parts: Sequence[_Part],
-    newest: _Part,
-    expected: Mapping[Place, tuple[str, int]],
-    chosen: Mapping[Place, _Part],
+    parts: Sequence[_HostRun],
+    newest: _HostRun,
+    expected: Mapping[TopicIdPartition, tuple[str, int]],
+    chosen: Mapping[TopicIdPartition, _HostRun],
 ) -> Iterator[MissingPartition]:
     """Yield the partitions that no part has, each with the reason."""
     known = {(each.topic_id, each.partition): each for part in parts for each in part.snapshot.missing}
@@ -178,11 +177,11 @@ def _in_no_part(place: BackupPlace, missing: MissingPartition) -> Finding:
 
 
 def _joined(
-    parts: Sequence[_Part],
-    newest: _Part,
+    parts: Sequence[_HostRun],
+    newest: _HostRun,
     set_name: str,
     *,
-    chosen: Mapping[Place, _Part],
+    chosen: Mapping[TopicIdPartition, _HostRun],
     missing: Sequence[MissingPartition],
     divided: Sequence[UndecidedTransaction],
 ) -> Snapshot:
@@ -215,7 +214,7 @@ def _renumbered(name: str, before: int) -> str:
     return f"disk-{int(disk.removeprefix('disk-')) + before}/{rest}"
 
 
-def _cut(parts: Sequence[_Part], divided: Sequence[UndecidedTransaction]) -> SnapshotCut | None:
+def _cut(parts: Sequence[_HostRun], divided: Sequence[UndecidedTransaction]) -> SnapshotCut | None:
     found = [each.snapshot.cut for each in parts if each.snapshot.cut is not None]
     if not found:
         return None
@@ -225,12 +224,12 @@ def _cut(parts: Sequence[_Part], divided: Sequence[UndecidedTransaction]) -> Sna
     )  # fmt: skip
 
 
-def _divided(parts: Sequence[_Part], chosen: Mapping[Place, _Part]) -> Iterator[UndecidedTransaction]:
+def _divided(parts: Sequence[_HostRun], chosen: Mapping[TopicIdPartition, _HostRun]) -> Iterator[UndecidedTransaction]:
     """Yield the transactions that are open in one part, and may be decided in another, as its producer ended one there
     after the logs of the first were cut."""
     places = {at: (part.partitions[at].topic, at[1]) for at, part in chosen.items()}
     is_open = {one.producer_id for at, part in chosen.items() for one in part.partitions[at].open_transactions}
-    ended: dict[int, list[tuple[Place, int]]] = defaultdict(list)
+    ended: dict[int, list[tuple[TopicIdPartition, int]]] = defaultdict(list)
     for at, part in chosen.items() if is_open else ():
         for producer_id, each in _producers(part.segments.get(at, ())).items():
             if producer_id in is_open and each.txn_first_offset < 0:

@@ -9,14 +9,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import Bools, Int64s
 from brokerless.format.columns import RecordColumns
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.write.column_slices import concat_columns, filter_rows, slice_rows
 from brokerless.jobs.compact.key_offsets import KeyHasher
 
-Bools = NDArray[np.bool_]
-Int64s = NDArray[np.int64]
-
+HashedRows = NDArray[np.void]
+"""Offsets of records with the hashes of what is in them; the fields are of whoever makes them."""
 _PRIMES = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5], np.uint64)
 _NULL = np.uint64(0x85EBCA77C2B2AE63)
 _COMPARED_BYTES = 1 << 20

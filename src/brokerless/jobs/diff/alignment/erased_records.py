@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from brokerless.arrays import Bools, Int64s
 from brokerless.errors import UsageError
 from brokerless.format.columns import RecordColumns
 from brokerless.format.write.column_slices import concat_columns, filter_rows, replace_values
@@ -21,17 +21,15 @@ from brokerless.jobs.backup_erasure.record import BackupClaim, is_of_backup, par
 from brokerless.jobs.diff.alignment.blocks import Block, compare_rows
 from brokerless.jobs.diff.alignment.sides import SideReader
 from brokerless.jobs.diff.equal_segments import snapshot_partitions
-from brokerless.jobs.diff.pairs import ErasureClaims, Name, Pair, Side
+from brokerless.jobs.diff.pairs import ErasureClaims, Pair, Side
 from brokerless.jobs.erase.blanking import chosen_values
 from brokerless.jobs.erase.digests import digest_kept
 from brokerless.jobs.erase.signed_manifest import load_manifest
-from brokerless.jobs.prove.claims import Edit, PartitionClaim, parse_claims
+from brokerless.jobs.prove.claims import EditClaim, PartitionClaim, parse_claims
+from brokerless.kafka_names import TopicPartition
 from brokerless.log.partition import Reading, read_partition
 from brokerless.log.ranges import Range
 from brokerless.progress import ignore
-
-Bools = NDArray[np.bool_]
-Int64s = NDArray[np.int64]
 
 _BATCHES_AT_ONCE = 64
 _NEAR = 1 << 14
@@ -47,7 +45,7 @@ def add_erasure(pairs: Sequence[Pair], path: str, right: Side) -> list[Pair]:
     if is_of_backup(manifest):
         return _add_erasure_of_backup(pairs, path, parse_claim(path, manifest.value), right)
     is_blanking = manifest.value["action"].get("kind") == "blank"
-    claims: dict[Name, list[PartitionClaim]] = defaultdict(list)
+    claims: dict[TopicPartition, list[PartitionClaim]] = defaultdict(list)
     for each in parse_claims(manifest):
         claims[each.topic, each.partition].append(each)
     found = [replace(each, erasure=_claims_of(each, claims, is_blanking=is_blanking)) for each in pairs]
@@ -63,7 +61,7 @@ def _add_erasure_of_backup(pairs: Sequence[Pair], path: str, claim: BackupClaim,
     stored = snapshot_partitions(right)
     if stored is None:
         raise UsageError(f"{path}: {text} no snapshot; give URL@SNAPSHOT of that backup")
-    offsets: dict[Name, list[int]] = defaultdict(list)
+    offsets: dict[TopicPartition, list[int]] = defaultdict(list)
     for each in claim.segments:
         own = stored.get((each.topic, each.partition))
         if own is not None and any(one.sha256 == each.sha256 for one in own.segments):
@@ -79,7 +77,9 @@ def _add_erasure_of_backup(pairs: Sequence[Pair], path: str, claim: BackupClaim,
     return found
 
 
-def _claims_of(pair: Pair, claims: Mapping[Name, list[PartitionClaim]], *, is_blanking: bool) -> ErasureClaims | None:
+def _claims_of(
+    pair: Pair, claims: Mapping[TopicPartition, list[PartitionClaim]], *, is_blanking: bool
+) -> ErasureClaims | None:
     own = claims.get((pair.topic or "", pair.partition or 0), ())
     return ErasureClaims(tuple(own), is_blanking) if own else None
 
@@ -123,9 +123,9 @@ class ErasedRecords:
             found[rows] = ~(fields.contents | fields.timestamps | fields.headers)
         return found
 
-    def _edits(self, offsets: Int64s) -> dict[int, tuple[Edit, ...]]:
+    def _edits(self, offsets: Int64s) -> dict[int, tuple[EditClaim, ...]]:
         """The edits of the values at these offsets; none of one that is null now."""
-        found: dict[int, tuple[Edit, ...]] = {}
+        found: dict[int, tuple[EditClaim, ...]] = {}
         for each in self._known:
             numbers = np.unique(each.claim.interval_of(offsets))
             for number in numbers[numbers >= 0].tolist():
@@ -197,7 +197,7 @@ def _near(claim: PartitionClaim, number: int) -> range:
     return range(number, stop)
 
 
-def _edited(value: bytes | None, edits: tuple[Edit, ...] | None) -> bytes | None:
+def _edited(value: bytes | None, edits: tuple[EditClaim, ...] | None) -> bytes | None:
     """Return what an erasure made of a value. ``edits``: None where the whole value became null. Their places are those
     of the new value."""
     if edits is None or value is None:

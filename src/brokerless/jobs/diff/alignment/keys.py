@@ -13,19 +13,15 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from brokerless.arrays import Bools, Int64s
 from brokerless.jobs.compact.key_offsets import KeyHasher
-from brokerless.jobs.diff.alignment.blocks import hash_contents
+from brokerless.jobs.diff.alignment.blocks import HashedRows, hash_contents
 from brokerless.jobs.diff.causes import What
 from brokerless.jobs.diff.copied_partition import CopiedPartition
 from brokerless.log.directory import PartitionPath
 from brokerless.log.partition import Reading, read_partition, transactions_of
 from brokerless.progress import Done, Report
-
-Bools = NDArray[np.bool_]
-Int64s = NDArray[np.int64]
-Rows = NDArray[np.void]
 
 ROW = np.dtype([("key", "u8", 2), ("timestamp", "i8"), ("contents", "u8"), ("partition", "i4"), ("offset", "i8")])
 """What is kept of a record: hashes of its key, and of its key, value and headers; its time (ms) and place."""
@@ -38,7 +34,7 @@ class KeyedDifference:
 
     what: What
     cause: str
-    rows: Rows
+    rows: HashedRows
 
 
 class KeyedRecords:
@@ -77,7 +73,7 @@ class KeyedRecords:
         self.counts[number] = count
         done(partition.size)
 
-    def _write(self, rows: Rows, files: dict[int, BinaryIO]) -> None:
+    def _write(self, rows: HashedRows, files: dict[int, BinaryIO]) -> None:
         numbers = (rows["key"][:, 0] >> np.uint64(56)).astype(np.int64)
         order = np.argsort(numbers, kind="stable")
         ends = np.cumsum(np.bincount(numbers, minlength=_FILES))
@@ -87,7 +83,7 @@ class KeyedRecords:
             chosen = order[int(ends[number - 1]) if number else 0 : int(ends[number])]
             files[number].write(rows[chosen].tobytes())
 
-    def part(self, number: int) -> Rows:
+    def part(self, number: int) -> HashedRows:
         """The records of one file, by partition and offset."""
         path = self._directory / str(number)
         rows = np.fromfile(path, ROW) if path.exists() else np.zeros(0, ROW)
@@ -100,7 +96,7 @@ def compare_keyed(left: KeyedRecords, right: KeyedRecords) -> Iterator[KeyedDiff
         yield from _compare(left.part(number), right.part(number))
 
 
-def _compare(left: Rows, right: Rows) -> Iterator[KeyedDifference]:
+def _compare(left: HashedRows, right: HashedRows) -> Iterator[KeyedDifference]:
     same = _matched(left, right, ("timestamp", "contents"))
     ours, theirs = left[~same[0]], right[~same[1]]
     twice = _is_in(ours, right[same[1]]), _is_in(theirs, left[same[0]])
@@ -115,7 +111,7 @@ def _compare(left: Rows, right: Rows) -> Iterator[KeyedDifference]:
     yield KeyedDifference("extra", "extra", theirs)
 
 
-def _matched(left: Rows, right: Rows, names: Sequence[str]) -> tuple[Bools, Bools]:
+def _matched(left: HashedRows, right: HashedRows, names: Sequence[str]) -> tuple[Bools, Bools]:
     """Return which records of each side have one of the other side for themselves that has the same key and fields."""
     both = np.concatenate([left, right])
     groups, ranks = _groups(both, names), np.zeros(len(both), np.int64)
@@ -127,13 +123,13 @@ def _matched(left: Rows, right: Rows, names: Sequence[str]) -> tuple[Bools, Bool
     return found[: len(left)], found[len(left) :]
 
 
-def _is_in(rows: Rows, others: Rows) -> Bools:
+def _is_in(rows: HashedRows, others: HashedRows) -> Bools:
     """Return which records are the same as any of ``others``."""
     groups = _groups(np.concatenate([rows, others]), ("timestamp", "contents"))
     return np.isin(groups[: len(rows)], groups[len(rows) :])
 
 
-def _groups(rows: Rows, names: Sequence[str]) -> Int64s:
+def _groups(rows: HashedRows, names: Sequence[str]) -> Int64s:
     """Number records by their key and fields: the same number for the same."""
     columns = [rows["key"][:, 0], rows["key"][:, 1], *(rows[name] for name in names)]
     order = np.lexsort(columns)

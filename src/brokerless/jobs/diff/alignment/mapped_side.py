@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from brokerless.arrays import Int64s
 from brokerless.bounds import MAX_INT64
 from brokerless.findings import Finding
 from brokerless.jobs.diff.alignment.blocks import Block
@@ -17,8 +17,6 @@ from brokerless.jobs.diff.alignment.sides import SideReader, SideSettings
 from brokerless.jobs.diff.pairs import OffsetRuns
 from brokerless.log.directory import PartitionPath
 from brokerless.progress import Done, Report
-
-Int64s = NDArray[np.int64]
 
 
 class MappedSide(SideReader):

@@ -12,6 +12,7 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import Bools, Int64s
 from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError
 from brokerless.jobs.compact.key_offsets import KeyHasher
@@ -34,9 +35,6 @@ from brokerless.jobs.diff.partition_diff import ONLY_ON, OTHER, Hand
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.directory import PartitionPath
-
-Bools = NDArray[np.bool_]
-Int64s = NDArray[np.int64]
 
 _MOST_BATCHES = 1 << 12
 """Batches of a side that are decoded at once where many differ."""

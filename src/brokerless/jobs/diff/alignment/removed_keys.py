@@ -11,14 +11,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import Bools, Int64s
 from brokerless.jobs.compact.key_offsets import KeyHasher, LastRows
 from brokerless.jobs.diff.alignment.sides import SideReader
 from brokerless.log.partition import Reading, read_partition
 from brokerless.log.ranges import Range
 from brokerless.progress import ignore
-
-Int64s = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 CANDIDATE = np.dtype([("offset", "i8"), ("key", "u8", 2), ("keyless", "?"), ("repeats", "?"), ("contents", "u8")])
 """A record that one side lacks, until it is decided why. ``key`` and ``contents``: hashes; ``repeats``: whether it is a

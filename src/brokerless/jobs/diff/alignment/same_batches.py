@@ -7,13 +7,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import Bools, Int64s
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.wrappers import inspect_wrappers
 from brokerless.jobs.diff.alignment.sides import BatchRows
-
-Bools = NDArray[np.bool_]
-Int64s = NDArray[np.int64]
 
 _EPOCH = slice(
     layouts.position_of(layouts.BATCH_V2, "partition_leader_epoch"), layouts.position_of(layouts.BATCH_V2, "magic")

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from brokerless.arrays import Bools, Int64s
 from brokerless.arrow import Column
 from brokerless.format.columns import RecordColumns
 from brokerless.jobs.diff.alignment.blocks import Block, compare_rows
@@ -23,9 +23,6 @@ from brokerless.typed import framing
 from brokerless.typed.framing import Frame, Frames
 from brokerless.typed.registry import Registry, Schema, is_same_schema
 from brokerless.typed.schema_source import load_registry
-
-Bools = NDArray[np.bool_]
-Int64s = NDArray[np.int64]
 
 _PLACES = {framing.CONFLUENT: (1, 4), framing.APICURIO: (1, 8)}
 _OF_GLUE = (2, 16)

@@ -10,18 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from brokerless.arrays import Int64s
 from brokerless.bounds import MAX_INT64
 from brokerless.jobs.compact.key_offsets import KeyHasher
-from brokerless.jobs.diff.alignment.blocks import hash_contents
+from brokerless.jobs.diff.alignment.blocks import HashedRows, hash_contents
 from brokerless.jobs.diff.alignment.sides import SideReader
 from brokerless.jobs.diff.alignment.tally import Tally
 from brokerless.jobs.diff.partition_diff import ONLY_ON, OTHER, Hand, Uncompared
-
-Int64s = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-Rows = NDArray[np.void]
 
 WINDOW = 1 << 16
 """Records of a side among which those of the other one are looked for."""
@@ -29,7 +25,7 @@ _MOST_BATCHES = 1 << 12
 _ROW = np.dtype([("offset", "i8"), ("timestamp", "i8"), ("contents", "u8"), ("is_aborted", "?")])
 
 
-class _Stream:
+class _HashStream:
     """The records of one side, but control records. ``rows``: those that come next, up to :data:`WINDOW`."""
 
     def __init__(self, side: SideReader, hasher: KeyHasher) -> None:
@@ -49,7 +45,7 @@ class _Stream:
                 count += len(rows)
         self.rows = np.concatenate(found)
 
-    def _read(self) -> Iterator[Rows]:
+    def _read(self) -> Iterator[HashedRows]:
         side = self.side
         if side.is_idle and side.peek() is None:
             self.has_ended = True
@@ -63,7 +59,7 @@ class _Stream:
                 rows["is_aborted"] = side.transactions.aborted(block.batches)[block.batch_of]
             yield rows[~block.batches.is_control[block.batch_of]]
 
-    def drop(self, count: int) -> Rows:
+    def drop(self, count: int) -> HashedRows:
         """Return the next records, which are decided on."""
         taken, self.rows = self.rows[:count], self.rows[count:]
         if count:
@@ -79,8 +75,8 @@ class SequenceAlignment:
     def __init__(self, left: SideReader, right: SideReader, tally: Tally, anchors: Int64s) -> None:
         self.tally = tally
         hasher = KeyHasher()
-        self._left, self._right = _Stream(left, hasher), _Stream(right, hasher)
-        self._streams: dict[Hand, _Stream] = {"left": self._left, "right": self._right}
+        self._left, self._right = _HashStream(left, hasher), _HashStream(right, hasher)
+        self._streams: dict[Hand, _HashStream] = {"left": self._left, "right": self._right}
         self._anchors = anchors
         self._recent = np.zeros(0, np.uint64)
         self.has_met = False
@@ -132,7 +128,7 @@ class SequenceAlignment:
             return len(left), 0
         return 0, len(right)
 
-    def _add_same(self, left: Rows, right: Rows) -> None:
+    def _add_same(self, left: HashedRows, right: HashedRows) -> None:
         self.has_met = True
         differ = left["timestamp"] != right["timestamp"]
         self.tally.add_same(int((~differ).sum()))
@@ -154,7 +150,7 @@ class SequenceAlignment:
                 self._add_only(hand, stream.drop(len(stream.rows)), "lagging" if self.has_met else ONLY_ON[hand])
                 stream.fill()
 
-    def _add_only(self, hand: Hand, rows: Rows, cause: str) -> None:
+    def _add_only(self, hand: Hand, rows: HashedRows, cause: str) -> None:
         if not len(rows):
             return
         place = self._unread_place(OTHER[hand])

@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import Bools, Int64s
 from brokerless.bounds import MAX_INT64
 from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
@@ -31,9 +32,6 @@ from brokerless.log.ranges import Range
 from brokerless.log.segment import Chunk, check_checksums, damage_finding, scan, scan_headers
 from brokerless.log.walk import start_of
 from brokerless.progress import Done, Report, ignore
-
-Int64s = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 _GROUP_BYTES = 1 << 20
 """Bytes of batches that are decoded at once, at most, where there are several."""

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.arrays import Bools, Int64s
 from brokerless.jobs.diff.causes import What
 from brokerless.jobs.diff.partition_diff import Difference
 
-Int64s = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 Hashes = NDArray[np.uint64]
 
 MOST_RECORDS = 1 << 16

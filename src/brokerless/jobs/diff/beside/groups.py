@@ -14,7 +14,8 @@ from brokerless.jobs.diff.alignment.sides import count_records
 from brokerless.jobs.diff.beside.cluster_state import ClusterState
 from brokerless.jobs.diff.copied_partition import CopiedPartition
 from brokerless.jobs.diff.live.cluster import RunningCluster
-from brokerless.jobs.diff.pairs import Name, Side, replicas_of
+from brokerless.jobs.diff.pairs import Side, replicas_of
+from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath
 from brokerless.log.seek import end_offset
@@ -22,8 +23,7 @@ from brokerless.progress import Report
 from brokerless.text import count_of, short_list
 
 OF_GROUPS = (CONSUMER_OFFSETS, SHARE_GROUP_STATE)
-Place = tuple[str, int]
-Group = tuple[str, bool]
+GroupKey = tuple[str, bool]
 """A group's name, and whether it is a share group."""
 
 
@@ -75,7 +75,7 @@ class GroupDiff:
 class Counterpart:
     """Where positions in a partition of the left side are on the right one: in which partition, and at which offset."""
 
-    place: Place
+    place: TopicPartition
     offset_of: Callable[[int], int]
 
 
@@ -88,7 +88,7 @@ class GroupSettings:
     allowed: Collection[str]
     topics: Collection[str] | None
     max_batch_bytes: int
-    targets: Mapping[Name, Counterpart] | None = None
+    targets: Mapping[TopicPartition, Counterpart] | None = None
     partitions: Collection[int] = ()
 
     def has(self, position: GroupPosition) -> bool:
@@ -102,16 +102,16 @@ class GroupSettings:
 
 
 @dataclass(slots=True)
-class _Log:
+class _SidePartitions:
     """The partitions of a side."""
 
-    replicas: Mapping[Name, PartitionPath]
+    replicas: Mapping[TopicPartition, PartitionPath]
     max_batch_bytes: int
-    others: Mapping[Name, PartitionPath] = field(default_factory=dict[Name, PartitionPath])
+    others: Mapping[TopicPartition, PartitionPath] = field(default_factory=dict[TopicPartition, PartitionPath])
     """Those of the other side where its offsets are the same, in which the records of a live partition are counted."""
-    ends: dict[Name, int | None] = field(default_factory=dict[Name, "int | None"])
+    ends: dict[TopicPartition, int | None] = field(default_factory=dict[TopicPartition, "int | None"])
 
-    def end_of(self, place: Place) -> int | None:
+    def end_of(self, place: TopicPartition) -> int | None:
         """Return where a partition ends; None where that is not known."""
         if place not in self.ends:
             replica = self.replicas.get(place)
@@ -123,12 +123,12 @@ class _Log:
                 self.ends[place] = None
         return self.ends[place]
 
-    def is_past_end(self, place: Place, offset: int) -> bool:
+    def is_past_end(self, place: TopicPartition, offset: int) -> bool:
         """Return whether a position is past the end of its partition, as far as that is known."""
         end = self.end_of(place)
         return end is not None and offset > end
 
-    def records_between(self, place: Place, start: int, end: int) -> int:
+    def records_between(self, place: TopicPartition, start: int, end: int) -> int:
         """Return how many records there are; of a partition that cannot be read, how many offsets."""
         replica = self.replicas.get(place)
         replica = self.others.get(place) if isinstance(replica, CopiedPartition) else replica
@@ -156,7 +156,10 @@ def compare_groups(
     if targets is not None:
         right = _within(right, {targets[place].place for place in targets if settings.has_place(*place)})
         left = _within(left, targets.keys())
-    before, log = _Log(ours, settings.max_batch_bytes), _Log(theirs, settings.max_batch_bytes, others)
+    before, log = (
+        _SidePartitions(ours, settings.max_batch_bytes),
+        _SidePartitions(theirs, settings.max_batch_bytes, others),
+    )
     running = next((each for each in clusters if isinstance(each, RunningCluster)), None)
     groups = left.keys() | right.keys()
     shared = [group for group, is_shared in sorted(groups) if is_shared]
@@ -182,8 +185,8 @@ def has_groups(side: Side, cluster: ClusterState) -> bool:
 
 def _positions(
     side: Side, cluster: ClusterState, settings: GroupSettings, report: Report
-) -> dict[Group, dict[Place, int]]:
-    found: dict[Group, dict[Place, int]] = defaultdict(dict)
+) -> dict[GroupKey, dict[TopicPartition, int]]:
+    found: dict[GroupKey, dict[TopicPartition, int]] = defaultdict(dict)
     if isinstance(cluster, RunningCluster):
         for group, positions in (cluster.groups or {}).items():
             own = {place: offset for place, offset in positions.items() if settings.has_place(*place)}
@@ -198,7 +201,9 @@ def _positions(
     return found
 
 
-def _within(groups: Mapping[Group, Mapping[Place, int]], places: Set[Place]) -> dict[Group, dict[Place, int]]:
+def _within(
+    groups: Mapping[GroupKey, Mapping[TopicPartition, int]], places: Set[TopicPartition]
+) -> dict[GroupKey, dict[TopicPartition, int]]:
     """Return the positions in some partitions, of groups that have any there."""
     found = {
         group: {place: offset for place, offset in positions.items() if place in places}
@@ -207,12 +212,17 @@ def _within(groups: Mapping[Group, Mapping[Place, int]], places: Set[Place]) -> 
     return {group: positions for group, positions in found.items() if positions}
 
 
-def _group(position: GroupPosition) -> Group:
+def _group(position: GroupPosition) -> GroupKey:
     return position.group, position.is_shared
 
 
 def _differences(
-    place: Place, left: Mapping[Place, int], right: Mapping[Place, int], before: _Log, *, log: _Log
+    place: TopicPartition,
+    left: Mapping[TopicPartition, int],
+    right: Mapping[TopicPartition, int],
+    before: _SidePartitions,
+    *,
+    log: _SidePartitions,
 ) -> Iterator[PositionDifference]:
     """Yield how a position differs, if it does. ``before``: the left side; ``log``: the right one, in which records are
     counted. A position that is past the end on both sides, as one that was set by hand may be, is the same."""

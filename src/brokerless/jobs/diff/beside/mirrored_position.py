@@ -4,10 +4,9 @@ nearest pair of offsets says."""
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from brokerless.jobs.compact.key_offsets import KeyHasher
-from brokerless.jobs.diff.alignment.blocks import hash_with_times
+from brokerless.jobs.diff.alignment.blocks import HashedRows, hash_with_times
 from brokerless.jobs.diff.alignment.sequence import WINDOW
 from brokerless.jobs.diff.alignment.sides import count_records
 from brokerless.jobs.diff.copied_partition import CopiedPartition
@@ -18,7 +17,6 @@ from brokerless.log.ranges import Range
 from brokerless.progress import ignore
 
 _ROW = np.dtype([("offset", "i8"), ("record", "u8")])
-Rows = NDArray[np.void]
 
 
 def mirrored_position(pair: Pair, offset: int, *, max_batch_bytes: int) -> int:
@@ -49,9 +47,9 @@ def mirrored_position(pair: Pair, offset: int, *, max_batch_bytes: int) -> int:
     return expected
 
 
-def _rows(partition: PartitionPath, start: int, end: int, hasher: KeyHasher, *, max_batch_bytes: int) -> Rows:
+def _rows(partition: PartitionPath, start: int, end: int, hasher: KeyHasher, *, max_batch_bytes: int) -> HashedRows:
     """The records at offsets ``[start, end)``, in order."""
-    found: list[Rows] = [np.zeros(0, _ROW)]
+    found: list[HashedRows] = [np.zeros(0, _ROW)]
     reading = Reading(Range(start, end), max_batch_bytes=max_batch_bytes)
     for each in read_partition(partition, reading, ignore) if start < end else ():
         columns = each.decoded.columns

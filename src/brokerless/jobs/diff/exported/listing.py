@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import unquote
 
 from brokerless import arrow
@@ -14,11 +14,11 @@ from brokerless.jobs.diff.copied_partition import CopiedPartition
 from brokerless.log.directory import LogDirectory
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import directory_name, full_path, parent_directory
+from brokerless.requests.writing import ExportForm
 from brokerless.table_formats import export_state
 from brokerless.table_formats.export_state import ExportState
 from brokerless.table_formats.store import open_store
 
-Form = Literal["parquet", "iceberg", "delta"]
 DELTA_LOG, ICEBERG_CATALOG = "_delta_log", "catalog.db"
 _TOPIC = "topic="
 
@@ -27,11 +27,11 @@ _TOPIC = "topic="
 class TablePartition(CopiedPartition):
     """A partition of a topic's table. ``form``: what the table is; ``store``: the directory that was exported to."""
 
-    form: Form = "parquet"
+    form: ExportForm = "parquet"
     store: Location = field(default_factory=lambda: Location(""))
 
 
-def table_form(location: Location) -> Form | None:
+def table_form(location: Location) -> ExportForm | None:
     """Return what ``export`` wrote to a directory; None for anything else."""
     try:
         if not location.is_directory():
@@ -49,7 +49,7 @@ def table_form(location: Location) -> Form | None:
         return None
 
 
-def list_tables(location: Location, form: Form, is_wanted: Callable[[str], bool]) -> LogDirectory:
+def list_tables(location: Location, form: ExportForm, is_wanted: Callable[[str], bool]) -> LogDirectory:
     """Return the partitions that the tables of a directory have: those that were exported, and others that rows are of,
     which are looked for where a topic ``is_wanted``. ``end`` is what the export recorded; rows may be after it.
 
@@ -73,7 +73,7 @@ def list_tables(location: Location, form: Form, is_wanted: Callable[[str], bool]
     return LogDirectory(location, "log-directory", tuple(found))
 
 
-def _partitions_of_rows(store: Location, form: Form, topic: str) -> set[int]:
+def _partitions_of_rows(store: Location, form: ExportForm, topic: str) -> set[int]:
     """Return the partitions that a topic's table has rows of, of Parquet by the names of its files."""
     if form == "parquet":
         return set(export_state.count_files(store, topic))
@@ -87,7 +87,7 @@ def _partitions_of_rows(store: Location, form: Form, topic: str) -> set[int]:
     return {each for each in found if each is not None}
 
 
-def _states(location: Location, form: Form) -> Iterator[tuple[Location, ExportState]]:
+def _states(location: Location, form: ExportForm) -> Iterator[tuple[Location, ExportState]]:
     """Yield what each table says was exported, and the directory that all of them are in."""
     path = full_path(location.path)
     above = parent_directory(path)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from brokerless.clusters.start.retention_forecast import (
     RETENTION_SETTINGS,
-    Settings,
+    RetentionSettings,
     config_of,
     settings_by_topic,
 )
@@ -77,7 +77,7 @@ def retention_deletes(place: str, text: str, found: str) -> Finding:
     return Kind.RETENTION_DELETES.at(place, text, found=found)
 
 
-def _finding(topic: str, settings: Settings, segments: list[SnapshotSegment], place: str) -> Finding:
+def _finding(topic: str, settings: RetentionSettings, segments: list[SnapshotSegment], place: str) -> Finding:
     size, records = sum(each.size_in_bytes for each in segments), sum(each.records for each in segments)
     values = {name: settings[name] for name in RETENTION_SETTINGS if name in settings and name != "cleanup.policy"}
     by = ", ".join(f"{name}={value}" for name, value in values.items() if value != "-1")
@@ -87,7 +87,7 @@ def _finding(topic: str, settings: Settings, segments: list[SnapshotSegment], pl
     return retention_deletes(place, text, found=by)
 
 
-def _config(topic: str, settings: Settings) -> LogConfig | None:
+def _config(topic: str, settings: RetentionSettings) -> LogConfig | None:
     """Return by what a topic is deleted; None for Kafka's own topics, which set what they need."""
     own = {name: settings[name] for name in RETENTION_SETTINGS if name in settings}
     return None if names.is_internal(topic) else config_of(own)

@@ -26,12 +26,12 @@ from brokerless.log.storage.location import Location
 from brokerless.log.storage.own_files import open_own
 from brokerless.progress import Report
 
-TopicIds = Mapping[bytes, bytes]
+ChangedTopicIds = Mapping[bytes, bytes]
 """Ids of the target's topics by those of the source's, 16 bytes each."""
 _NONE = bytes(16)
 
 
-def changed_topic_ids(offsets: Iterable[Mapping[str, Any]], source: Cluster | None, target: Cluster) -> TopicIds:
+def changed_topic_ids(offsets: Iterable[Mapping[str, Any]], source: Cluster | None, target: Cluster) -> ChangedTopicIds:
     """Return which ids become which. ``offsets``: committed ones, as ``internals`` has them. A topic's id in the source
     is the one in its metadata, or else in the latest commit; what was committed for an earlier topic of that name
     stays. Topics that the target does not have are left out."""
@@ -62,7 +62,7 @@ def _raw(topic_id: str) -> bytes:
     return urlsafe_b64decode(topic_id + "==")
 
 
-def translate(directory: Path, ids: TopicIds, report: Report) -> None:
+def translate(directory: Path, ids: ChangedTopicIds, report: Report) -> None:
     """Changes ids in the logs of a partition that is not visible yet. Compressed batches stay, and are reported."""
     for path in sorted(directory.glob("*.log")):
         compressed: list[int] = []
@@ -84,7 +84,7 @@ def translate(directory: Path, ids: TopicIds, report: Report) -> None:
             report(Kind.TOPIC_IDS_COMPRESSED.at(directory.name, text, offset=compressed[0]))
 
 
-def _changed(buffer: NDArray[np.uint8], batches: Batches, ids: TopicIds) -> Iterator[tuple[int, bytes]]:
+def _changed(buffer: NDArray[np.uint8], batches: Batches, ids: ChangedTopicIds) -> Iterator[tuple[int, bytes]]:
     """The batches that change, with their places in the buffer."""
     from brokerless.format.crc.kernels import crc32c_ranges
 

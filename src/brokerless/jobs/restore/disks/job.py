@@ -19,7 +19,7 @@ from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from brokerless.internals.tables import state_rows
 from brokerless.jobs.restore import source
 from brokerless.jobs.restore.checks import check_topic, limits_of, refuse_errors
-from brokerless.jobs.restore.disks.committed_topic_ids import TopicIds, changed_topic_ids, check_share_groups
+from brokerless.jobs.restore.disks.committed_topic_ids import ChangedTopicIds, changed_topic_ids, check_share_groups
 from brokerless.jobs.restore.disks.staging import OWNER, Staged, stage
 from brokerless.jobs.restore.disks.swap import check_aside, plan_swap
 from brokerless.jobs.restore.disks.targets import PartitionTarget, load_target, place
@@ -92,7 +92,7 @@ class DiskRestore:
     is_completed: bool = False
     """Whether an earlier run's restore, which a kill had cut short, was completed."""
     readers: dict[tuple[str, int], PartitionPath] = field(default_factory=dict[tuple[str, int], PartitionPath])
-    topic_ids: TopicIds = field(default_factory=dict[bytes, bytes])
+    topic_ids: ChangedTopicIds = field(default_factory=dict[bytes, bytes])
     """Those that change in ``__consumer_offsets``."""
 
     __repr__ = short_repr
@@ -140,7 +140,7 @@ def plan_disks(
             if has_records:
                 text = f"{each.name} has records here: give --replace to move it to {aside_of(path)}"
                 findings.append(Kind.PARTITION_EXISTS.at(str(path / each.name), text))
-    topic_ids: TopicIds = {}
+    topic_ids: ChangedTopicIds = {}
     if CONSUMER_OFFSETS in readers:
         rows = state_rows(readers[CONSUMER_OFFSETS], ("offsets",), ignore, settings.max_batch_bytes)
         topic_ids = changed_topic_ids(rows["offsets"], cluster, target.cluster)

@@ -30,7 +30,7 @@ from brokerless.jobs.recovered.reading import (
     recorded_epochs,
 )
 from brokerless.jobs.recovered.writing import PartitionContents, cut, write_unfinished
-from brokerless.jobs.restore.disks.committed_topic_ids import TopicIds, translate
+from brokerless.jobs.restore.disks.committed_topic_ids import ChangedTopicIds, translate
 from brokerless.jobs.restore.disks.targets import PartitionTarget
 from brokerless.log.checkpoint.leader_epochs import Epochs, assign, truncate_from_end
 from brokerless.log.commit.partition_writer import NewPartition, unfinished_name
@@ -64,7 +64,7 @@ def stage(
     report: Report,
     done: Done,
     max_batch_bytes: int | None = None,
-    topic_ids: TopicIds | None = None,
+    topic_ids: ChangedTopicIds | None = None,
 ) -> Staged:
     """Writes a partition into all of its directories. ``end``: the offset before which it ends, if that is not where
     the source does. ``topic_ids``: those that change in its records. Raises what PartitionOutput does."""

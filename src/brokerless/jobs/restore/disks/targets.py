@@ -18,7 +18,7 @@ from brokerless.clusters.start.retention_forecast import settings_by_topic
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.metadata.cluster import Cluster, read_cluster
-from brokerless.jobs.restore.results import Settings
+from brokerless.jobs.restore.results import TopicConfigs
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.storage.location import Location
@@ -46,9 +46,9 @@ class StoppedCluster:
     disks: tuple[TargetDisk, ...]
     cluster: Cluster
     metadata_path: str
-    settings: Mapping[str, Settings]
+    settings: Mapping[str, TopicConfigs]
 
-    def settings_of(self, topic: str) -> Settings:
+    def settings_of(self, topic: str) -> TopicConfigs:
         return {**_DEFAULTS, **self.settings.get(topic, {})}
 
 
@@ -115,7 +115,7 @@ def _resolve(path: str) -> LogDirectory:
 
 
 def place(
-    target: StoppedCluster, topic: str, readers: Iterable[PartitionPath], configs: Settings | None, count: int
+    target: StoppedCluster, topic: str, readers: Iterable[PartitionPath], configs: TopicConfigs | None, count: int
 ) -> tuple[list[PartitionTarget], list[Finding]]:
     """Return where the partitions of a topic go, and why some cannot. ``configs``, ``count``: its settings and
     partitions in the source, for the command that creates it."""

@@ -23,7 +23,7 @@ from brokerless.jobs.restore.checks import check_groups, check_topic, codec_on, 
 from brokerless.jobs.restore.live.connection import ClusterConnection
 from brokerless.jobs.restore.live.groups import commit_groups, source_groups, source_offsets, translate
 from brokerless.jobs.restore.live.offset_map import OffsetMap, is_map, open_map
-from brokerless.jobs.restore.live.production import Pace, Production, Row, rows_of
+from brokerless.jobs.restore.live.production import Pace, ProducedRecord, Production, rows_of
 from brokerless.jobs.restore.live.resumption import Resumed, TargetReader, resume
 from brokerless.jobs.restore.live.topics import (
     REPLICATION,
@@ -291,7 +291,7 @@ def _send_all(
 
 def _rows(
     reader: PartitionPath, reading: source.SourceReading, start: int, end: int, on_damage: Report, done: Done
-) -> Generator[Row]:
+) -> Generator[ProducedRecord]:
     with closing(source.records(reader, reading, start, end, on_damage, done)) as batches:
         for batch in batches:
             for row in rows_of(batch):

@@ -37,7 +37,7 @@ FIRST_TIMESTAMP = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ProducedRecord:
     """A record in the form in which it is sent, and in which it comes back. ``timestamp`` in ms."""
 
     offset: int
@@ -53,7 +53,7 @@ class Row:
         return not any("\0" in name for name, _ in self.headers)
 
 
-def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
+def rows_of(batch: pa.RecordBatch) -> Iterator[ProducedRecord]:
     """The records of a batch with the columns of :data:`brokerless.jobs.restore.source.COLUMNS`."""
     columns = (
         arrow.values(batch.column("offset")),
@@ -65,7 +65,7 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
     )
     for offset, key, value, headers, timestamp, size in zip(*columns, strict=True):
         named = tuple((each["key"], each["value"]) for each in headers) if headers else ()
-        yield Row(offset, key, value, headers=named, timestamp=timestamp or FIRST_TIMESTAMP, size=size)
+        yield ProducedRecord(offset, key, value, headers=named, timestamp=timestamp or FIRST_TIMESTAMP, size=size)
 
 
 @dataclass(slots=True)
@@ -110,7 +110,7 @@ class Production:
             each.flush(1)
         self.map.write()
 
-    def send(self, place: TopicPartition, row: Row, codec: str, largest: int | None) -> None:
+    def send(self, place: TopicPartition, row: ProducedRecord, codec: str, largest: int | None) -> None:
         """Sends a record that can be sent. ``largest``: of a batch, by the topic's settings. Raises
         :class:`ClusterError` if this or an earlier one was refused, or the cluster takes none any more."""
         library, producer = load_library(), self._producer(codec, largest)

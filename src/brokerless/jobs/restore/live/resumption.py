@@ -14,7 +14,7 @@ from typing import Any
 from brokerless.errors import ClusterError, UsageError
 from brokerless.jobs.restore.live.connection import TIMEOUT_S, ClusterConnection, load_library
 from brokerless.jobs.restore.live.offset_map import OffsetMap
-from brokerless.jobs.restore.live.production import Row
+from brokerless.jobs.restore.live.production import ProducedRecord
 from brokerless.kafka_names import TopicPartition
 
 SETTLED_S = 1.0
@@ -32,7 +32,7 @@ class TargetRecord:
     headers: tuple[tuple[str, bytes | None], ...]
     timestamp: int | None
 
-    def is_of(self, row: Row) -> bool:
+    def is_of(self, row: ProducedRecord) -> bool:
         """Return whether it is this record of the source."""
         return (
             self.key == row.key
@@ -133,9 +133,9 @@ def resume(
     target: TargetReader,
     place: TopicPartition,
     bounds: tuple[int, int],
-    rows: Iterator[Row],
+    rows: Iterator[ProducedRecord],
     is_compacted: bool,
-) -> tuple[Resumed, Row | None]:
+) -> tuple[Resumed, ProducedRecord | None]:
     """Puts records into the map that are on the target already, and takes them from ``rows``, the source's next ones.
     The second value is a row that was taken and is not on the target.
 

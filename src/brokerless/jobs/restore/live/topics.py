@@ -10,7 +10,7 @@ from typing import Any
 from brokerless.errors import ClusterError
 from brokerless.findings import Finding, Kind
 from brokerless.jobs.restore.live.connection import TIMEOUT_S, ClusterConnection, describe, load_library, topic_id_text
-from brokerless.jobs.restore.results import Settings
+from brokerless.jobs.restore.results import TopicConfigs
 
 REPLICATION = "default.replication.factor"
 _OF_BROKER = {
@@ -42,7 +42,7 @@ class TargetTopic:
     topic_id: str
     partition_count: int
     replicas: int
-    settings: Settings
+    settings: TopicConfigs
 
 
 def describe_topics(connection: ClusterConnection, topics: Sequence[str]) -> dict[str, TargetTopic]:
@@ -69,7 +69,7 @@ def describe_topics(connection: ClusterConnection, topics: Sequence[str]) -> dic
     return {name: TargetTopic(name, *found[name], settings.get(name, {})) for name in found}
 
 
-def default_settings(connection: ClusterConnection) -> Settings:
+def default_settings(connection: ClusterConnection) -> TopicConfigs:
     """Return what counts for a topic that sets nothing itself, by one of the brokers."""
     library = load_library()
     broker = str(connection.brokers[0])
@@ -84,14 +84,16 @@ def default_settings(connection: ClusterConnection) -> Settings:
     return found
 
 
-def check_new_topics(connection: ClusterConnection, topics: Mapping[str, tuple[int, Settings]]) -> Iterator[Finding]:
+def check_new_topics(
+    connection: ClusterConnection, topics: Mapping[str, tuple[int, TopicConfigs]]
+) -> Iterator[Finding]:
     """Yield why the cluster would not create topics, as it says itself; none is created."""
     for name, reason in _create(connection, topics, validate_only=True):
         text = f"{name} cannot be created: {reason}; create it with kafka-topics, with settings that this cluster takes"
         yield Kind.TARGET_TOPIC_REFUSED.at(connection.bootstrap, f"{text}, and run this again")
 
 
-def create_topics(connection: ClusterConnection, topics: Mapping[str, tuple[int, Settings]]) -> None:
+def create_topics(connection: ClusterConnection, topics: Mapping[str, tuple[int, TopicConfigs]]) -> None:
     """Creates topics, by name with their number of partitions and own settings, and waits until all have leaders. The
     number of replicas is the cluster's default. Raises :class:`ClusterError`; those before it are there then."""
     for name, reason in _create(connection, topics, validate_only=False):
@@ -101,7 +103,7 @@ def create_topics(connection: ClusterConnection, topics: Mapping[str, tuple[int,
 
 
 def _create(
-    connection: ClusterConnection, topics: Mapping[str, tuple[int, Settings]], *, validate_only: bool
+    connection: ClusterConnection, topics: Mapping[str, tuple[int, TopicConfigs]], *, validate_only: bool
 ) -> Iterator[tuple[str, str]]:
     """Yield the topics that were not created, and why."""
     library = load_library()
@@ -121,7 +123,7 @@ def _create(
                 yield name, describe(error)
 
 
-def own_settings(settings: Settings) -> dict[str, str]:
+def own_settings(settings: TopicConfigs) -> dict[str, str]:
     """A topic's own settings without those that are about the source's brokers."""
     return {name: value for name, value in settings.items() if name not in _NOT_OF_TOPIC}
 

@@ -12,7 +12,7 @@ from brokerless.log.tiered.manifest import Manifest
 from brokerless.log.tiered.object_names import ObjectKind, PartitionName
 from brokerless.log.tiered.segments import RemoteLog
 
-Objects = dict[tuple[int, str], dict[ObjectKind, DirectoryEntry]]
+FolderObjects = dict[tuple[int, str], dict[ObjectKind, DirectoryEntry]]
 """The objects of segments, by start offset and segment ID."""
 
 
@@ -23,14 +23,14 @@ class Folder:
 
     name: PartitionName
     location: Location
-    objects: Objects
+    objects: FolderObjects
     log: RemoteLog | None = None
     manifests: dict[DirectoryEntry, Manifest | Finding] = field(
         default_factory=dict[DirectoryEntry, "Manifest | Finding"]
     )
     findings: list[Finding] = field(default_factory=list[Finding])
     files: dict[str, Any] | None = None
-    left_out: Objects = field(default_factory=dict[tuple[int, str], "dict[ObjectKind, DirectoryEntry]"])
+    left_out: FolderObjects = field(default_factory=dict[tuple[int, str], "dict[ObjectKind, DirectoryEntry]"])
     limits: tuple[int, int] | None = None
 
     @property

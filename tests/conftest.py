@@ -66,7 +66,7 @@ SLOW_FILES = {
 def no_sync() -> Iterator[None]:
     """No test waits for the disk: those that ask what a crash of the machine leaves replace ``os.fsync`` themselves.
     Processes that a test starts do wait."""
-    together = mock.patch("brokerless.log.storage.own_files.sync_file_system", os.fstat)
+    together = mock.patch("brokerless.log.storage.guarded_files.sync_file_system", os.fstat)
     with mock.patch("os.fsync", os.fstat), together:  # which refuses a closed file as well
         yield
 

@@ -172,7 +172,7 @@ class FailingDisk:
 
         with (
             mock.patch.multiple("os", fsync=self.sync, **{name: watch(name) for name in CHANGES}),
-            mock.patch("brokerless.log.storage.own_files.sync_file_system", self.sync_all),
+            mock.patch("brokerless.log.storage.guarded_files.sync_file_system", self.sync_all),
         ):
             yield
         self._moment()

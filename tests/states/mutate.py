@@ -104,7 +104,7 @@ def _remote(standing: Standing) -> set[Disagreement]:
 
 
 _STANDINGS = {
-    "R": Standing.READ,
+    "R": Standing.REFERENCED,
     "N": Standing.REPLACED,
     "STARTED": Standing.STARTED,
     "DELETING": Standing.DELETING,

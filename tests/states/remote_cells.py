@@ -166,7 +166,7 @@ def said(cell: Cell, target: Path) -> dict[str, Any]:
         "lacks": [lacking[0], lacking[-1]] if lacking else None,
         "leaves_out": sorted({each.kind.value for each in damage if each.leaves_out}),
         "listed": _shown(each for each in partition.paths[0].findings if TARGET in each.file),
-        "served": 0 if remote is None else remote.served,
+        "served": 0 if remote is None else remote.referenced,
         "audit": _shown(each.finding for each in (remote.findings if remote else ()) if each.segment_id == TARGET),
     }
 

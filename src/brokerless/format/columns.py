@@ -93,8 +93,9 @@ HUGE = 32 << 20
 """Columns of more bytes have their memory released to the system rather than pooled for the next ones."""
 _REUSED_FROM, _REUSED_TO, _MOST_REUSED = 1 << 16, 16 << 20, 6
 """Bytes of an array whose memory is used again, and how many such arrays of a column there may be."""
-_SLACK = 64
-"""Bytes after the last value, so that copies may use wide steps."""
+SLACK = 64
+"""Bytes after the last value of a column, and after the last batch of a buffer, so that kernels read and copy in wide
+steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,16 +264,16 @@ def allocate(rows: int, data: int, headers: int, reused: ReusedArrays | None = N
         timestamp_type=array("timestamp_type", rows, np.int8),
         key_ends=ends("key_ends", rows),
         key_null=array("key_null", rows, np.uint8),
-        key_data=array("key_data", data + _SLACK, np.uint8),
+        key_data=array("key_data", data + SLACK, np.uint8),
         value_ends=ends("value_ends", rows),
         value_null=array("value_null", rows, np.uint8),
-        value_data=array("value_data", data + _SLACK, np.uint8),
+        value_data=array("value_data", data + SLACK, np.uint8),
         header_ends=ends("header_ends", rows),
         header_key_ends=ends("header_key_ends", headers),
-        header_key_data=array("header_key_data", data + _SLACK, np.uint8),
+        header_key_data=array("header_key_data", data + SLACK, np.uint8),
         header_value_ends=ends("header_value_ends", headers),
         header_value_null=array("header_value_null", headers, np.uint8),
-        header_value_data=array("header_value_data", data + _SLACK, np.uint8),
+        header_value_data=array("header_value_data", data + SLACK, np.uint8),
     )
 
 

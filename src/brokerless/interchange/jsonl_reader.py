@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from brokerless.arrow import Column, bits, column_of, column_of_flags, column_of_numbers, column_of_values
 from brokerless.bounds import MAX_INT64, MIN_INT64
 from brokerless.errors import UnreadableError
+from brokerless.format.columns import SLACK
 from brokerless.interchange.jsonl_writer import BytesMode
 from brokerless.schemas import RECORDS
 from brokerless.tables.rows import headers_column
@@ -85,10 +86,10 @@ def _read_at_once(block: bytes, mode: BytesMode) -> pa.RecordBatch | None:
     if not (block.isascii() or _is_utf8(block)):
         return None
     end = b"" if block.endswith(b"\n") else b"\n"
-    padded = np.frombuffer(b"".join([block, end, bytes(kernels.SLACK)]), np.uint8)
+    padded = np.frombuffer(b"".join([block, end, bytes(SLACK)]), np.uint8)
     size = len(block) + len(end)
     rows, most_headers = block.count(b"\n") + len(end), size // _SHORTEST_HEADER + 1
-    data = np.empty((7, size + kernels.SLACK), np.uint8)
+    data = np.empty((7, size + SLACK), np.uint8)
     filled = np.zeros(9, np.int64)
     ends, pair_ends, header_ends = (np.zeros(shape, np.int32) for shape in ((4, rows + 1), (2, most_headers), rows + 1))
     null, numbers = np.zeros((8, rows), np.uint8), np.zeros((3, rows), np.int64)

@@ -33,8 +33,6 @@ NAMES = (
     SEQUENCE,
     IS_CONTROL,
 ) = range(12)
-SLACK = 16
-"""Bytes that every buffer has beyond its end."""
 TOPICS, TYPES, KEYS, VALUES, HEADER_KEYS, HEADER_VALUES, SCRATCH = range(7)
 """Rows of ``data``: bytes of each column. ``filled`` has how many there are of each, and then how many headers."""
 PARTITIONS, OFFSETS, TIMESTAMPS = range(3)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from brokerless import arrow
 from brokerless.arrow import Column
-from brokerless.format.columns import ReusedArrays
+from brokerless.format.columns import SLACK, ReusedArrays
 from brokerless.schemas import TIMESTAMP_TYPES
 from brokerless.text import readable
 
@@ -252,7 +252,7 @@ def _one_record(batch: pa.RecordBatch, row: int, mode: BytesMode, end: str = "")
 
 def _bytes(scalar: Any, mode: BytesMode) -> Iterator[LineBuffer]:
     from brokerless.interchange.json_string_kernels import WORST_ESCAPE
-    from brokerless.interchange.jsonl_writer_kernels import SLACK, escape, is_utf8
+    from brokerless.interchange.jsonl_writer_kernels import escape, is_utf8
 
     buffer = scalar.as_buffer() if scalar.is_valid else None
     if buffer is None:

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from brokerless.format.columns import SLACK
 from brokerless.format.intrinsics import copy_value, load_u64, store_u64, trailing_zeros
 from brokerless.format.kernel import inlined, kernel
 from brokerless.interchange.json_string_kernels import WORST_ESCAPE, write_escaped
 
 AUTO, BASE64, VERBATIM = 0, 1, 2
 """How bytes are written: as text where they are UTF-8, in base64, or as the JSON that they already are."""
-SLACK = 64
-"""Bytes that the output buffer has beyond its capacity, so that stores may be wide."""
 
 
 def _utf8_automaton() -> np.ndarray:

@@ -24,8 +24,8 @@ from brokerless.findings import Finding
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.own_file import dump_table, parse_table
 from brokerless.log.storage import file_tree, paths
+from brokerless.log.storage.guarded_files import read_own
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import read_own
 from brokerless.text import readable
 
 _FILE = re.compile(r"verified-([0-9]{12})-[0-9a-f]{32}\.parquet")

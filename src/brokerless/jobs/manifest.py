@@ -31,8 +31,8 @@ from brokerless.log.segment import Chunk
 from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.files import File
+from brokerless.log.storage.guarded_files import open_own
 from brokerless.log.storage.location import DirectoryEntry, Location
-from brokerless.log.storage.own_files import open_own
 from brokerless.log.storage.paths import full_path, is_remote, local
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.values import Int64, LenientValue, Value, WrongJsonError, from_json, members, parse_object

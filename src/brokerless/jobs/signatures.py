@@ -9,8 +9,8 @@ import base64
 from typing import TYPE_CHECKING, Any
 
 from brokerless.errors import UsageError, missing_libraries
+from brokerless.log.storage.guarded_files import read_own
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import read_own
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey

@@ -16,8 +16,8 @@ from brokerless import clock
 from brokerless.errors import UnwritableError, UsageError
 from brokerless.jobs.ledger import Checked, Ledger, run_id_of
 from brokerless.log.directory import PartitionPath
+from brokerless.log.storage.guarded_files import make_inner_directory
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import make_inner_directory
 from brokerless.log.storage.paths import local
 from brokerless.log.storage.write_errors import unwritable
 

@@ -1,8 +1,8 @@
 """Finds missing segments: gaps in a log's offsets that compaction and retention do not explain.
 
 A log that was only appended to has every offset. Compaction leaves gaps, and other signs of itself: batches with
-fewer records than offsets, holes within a file, a line in the cleaner's checkpoint, or the topic's ``cleanup.policy``
-in the cluster's metadata. A hole between two files without any such sign is a file that is missing, or that was not
+fewer records than offsets, gaps within a file, a line in the cleaner's checkpoint, or the topic's ``cleanup.policy``
+in the cluster's metadata. A gap between two files without any such sign is a file that is missing, or that was not
 copied to its end.
 """
 
@@ -292,8 +292,8 @@ def _is_compacted(partition: PartitionPath, segments: tuple[SegmentPaths, ...]) 
                     batches = chunk.batches
                     ends = np.concatenate([[before], batches.end_of_records + 1])
                     # Of a wrapper message, it cannot be seen from outside what it has.
-                    has_holes = batches.is_wrapper | (batches.entry_offset > ends[:-1])
-                    if shows_compaction(batches) or bool(has_holes.any()):
+                    has_gaps = batches.is_wrapper | (batches.entry_offset > ends[:-1])
+                    if shows_compaction(batches) or bool(has_gaps.any()):
                         return True
                     before = int(ends[-1])
         except ReplacedError:

@@ -17,8 +17,8 @@ from msgspec.structs import fields
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log.storage import file_tree
+from brokerless.log.storage.guarded_files import read_own
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import read_own
 from brokerless.values import ValueT, WrongJsonError, from_members, parse_json, to_json
 
 if TYPE_CHECKING:

@@ -47,7 +47,7 @@ from brokerless.log.segment import (
     scan_in_one_pass,
 )
 from brokerless.log.storage.files import File, LocalFile
-from brokerless.log.storage.read_ahead import SPACE, ReadAhead, Window
+from brokerless.log.storage.read_ahead import HEADROOM, ReadAhead, Window
 from brokerless.log.walk import start_of, walk
 from brokerless.ordered_threads import OrderedStep, in_order, turns
 from brokerless.progress import Report, ignore
@@ -415,7 +415,7 @@ class _Chunks:
             until = file.size if end is None else min(end, file.size)
             file.expect_windows(threads + 4)
             self._ahead = ReadAhead(file, start, until, first=segment.FIRST_WINDOW, most=most)
-            windows, step = self._ahead.read, most + SPACE
+            windows, step = self._ahead.read, most + HEADROOM
         self._chunks = scan_further(file, self._findings.append, start, end, before=before, step=step, windows=windows)
 
     def tasks(self) -> Iterator[tuple[OrderedStep, Window | None]]:

@@ -10,8 +10,8 @@ from brokerless.errors import UsageError
 from brokerless.log import names
 from brokerless.log.storage import paths
 from brokerless.log.storage.directory_lock import file_lock
+from brokerless.log.storage.guarded_files import make_directory
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import make_directory
 from brokerless.log.storage.write_errors import storage_errors
 
 

@@ -19,8 +19,8 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.kafka_names import Isolation
 from brokerless.log.own_file import OwnFile
 from brokerless.log.storage import file_tree
+from brokerless.log.storage.guarded_files import read_own
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import read_own
 from brokerless.offset_spans import Span
 from brokerless.tables.last_record import LastRecord
 from brokerless.values import (

@@ -52,8 +52,8 @@ def remote_lines(remote: RemoteAudit) -> Iterator[str]:
         return f"{count_of(count, noun)} ({format_bytes(size)}{cost})"
 
     parts: list[str] = []
-    if remote.served or not remote.unknown:
-        parts.append(f"{text(remote.served, remote.size, 'segment')} that brokers read")
+    if remote.referenced or not remote.unknown:
+        parts.append(f"{text(remote.referenced, remote.size, 'segment')} that brokers read")
     orphans = remote.orphans
     parts += [f"{text(len(orphans), sum(each.size for each in orphans), 'orphan')}"] * bool(orphans)
     if remote.unknown:

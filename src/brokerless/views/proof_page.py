@@ -16,8 +16,8 @@ from brokerless.jobs.erase.signed_manifest import LIMIT, load_manifest
 from brokerless.jobs.prove.claims import parse_claims
 from brokerless.jobs.prove.job import Proof
 from brokerless.log.storage.atomic import write_output
+from brokerless.log.storage.guarded_files import read_own
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import read_own
 from brokerless.log.storage.paths import is_local_within, local, parent_directory
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.text import count_of, readable

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from brokerless.format.codecs.payload_kernels import INFLATE
-from brokerless.format.codecs.snappy_kernels import SLACK
+from brokerless.format.columns import SLACK
 from brokerless.format.layouts import SNAPPY
 
 Element = tuple[int, bytes] | tuple[int, int, int]

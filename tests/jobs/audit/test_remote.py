@@ -60,7 +60,7 @@ def test_exactly_what_kills_left_is_orphaned(tmp_path: Path) -> None:
         assert each.monthly_cost == pytest.approx(size * 2.0 / 1e9)
     finished = [each for each, state in states("killed").items() if state == "COPY_SEGMENT_FINISHED"]
     sizes = [path.stat().st_size for each in finished for path in objects_of(bucket, each)]
-    assert (remote.served, remote.size, remote.unknown) == (len(finished), sum(sizes), 0)
+    assert (remote.referenced, remote.size, remote.unknown) == (len(finished), sum(sizes), 0)
 
 
 def test_a_bucket_as_its_broker_left_it_has_no_orphan(tmp_path: Path) -> None:
@@ -214,13 +214,13 @@ def test_objects_of_another_cluster_are_no_orphans(tmp_path: Path) -> None:
     """Whoever gives the wrong bucket is not told to delete what is in it."""
     remote = audited(broker_directory("killed", tmp_path / "data"), golden() / "plain" / "bucket")
     assert not remote.orphans
-    assert (remote.served, remote.unknown) == (0, sum(1 for _ in (golden() / "plain" / "bucket").rglob("*.log")))
+    assert (remote.referenced, remote.unknown) == (0, sum(1 for _ in (golden() / "plain" / "bucket").rglob("*.log")))
 
 
 def test_a_topic_of_a_bucket_is_compared_by_itself(tmp_path: Path) -> None:
     (topic,) = (path for path in (golden() / "plain" / "bucket").iterdir() if path.name.startswith("both-"))
     remote = audited(broker_directory("plain", tmp_path / "data"), topic)
-    assert (remote.served, len(remote.findings)) == (2, 0)
+    assert (remote.referenced, len(remote.findings)) == (2, 0)
 
 
 def test_segments_past_retention(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,7 +262,7 @@ def test_what_a_damaged_or_old_replica_of_the_metadata_does_not_have_is_no_orpha
         assert not orphans & referenced, count
         assert all(first[each] < count for each in orphans), count
         assert Kind.REMOTE_OFFSETS_MISSING not in kinds(remote), count
-        assert remote.served == sum(last[each] < count for each in referenced)
+        assert remote.referenced == sum(last[each] < count for each in referenced)
     for position in positions:
         damaged = bytearray(whole)
         damaged[position + 100] ^= 1

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import brokerless
 from brokerless.cli import main
-from brokerless.log.storage import own_files
+from brokerless.log.storage import guarded_files
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
 MODES = ("copy", "link", "in-place", "undo")
@@ -179,7 +179,7 @@ def run(kills: int, seed: int, root: Path) -> Counter[str]:
 
 
 if __name__ == "__main__":
-    os.fsync = own_files.sync_file_system = lambda _: None  # a kill loses nothing that was written
+    os.fsync = guarded_files.sync_file_system = lambda _: None  # a kill loses nothing that was written
     given = [int(each) for each in sys.argv[1:]]
     with tempfile.TemporaryDirectory() as directory:
         print(json.dumps(run(given[0], given[1] if len(given) > 1 else 0, Path(directory)), indent=1))

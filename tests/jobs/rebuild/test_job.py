@@ -127,7 +127,7 @@ def test_all_is_synced_before_a_directory_gets_its_name(tmp_path: Path, monkeypa
         scratch = tmp_path / "to" / ".brokerless-rebuild"
         seen.append(((tmp_path / "to" / "node-1").exists(), len(list(scratch.glob("node-1/*/*.log")))))
 
-    monkeypatch.setattr("brokerless.log.storage.own_files.sync_file_system", sync)
+    monkeypatch.setattr("brokerless.log.storage.guarded_files.sync_file_system", sync)
     brokerless.rebuild(disk(tmp_path / "disk"), tmp_path / "to", apply=True)
     assert seen == [(False, len(_logs(DEMO)))]
 

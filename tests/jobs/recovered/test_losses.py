@@ -68,11 +68,11 @@ def test_damage_in_very_many_places_is_reported_in_sum(tmp_path: Path, monkeypat
     monkeypatch.setattr(damaged_regions, "MOST", 20)
     (summed,), _ = run(tmp_path / "disk", tmp_path / "to", Salvage(dry_run=True))
     assert sum(loss.offsets or 0 for loss in exact.losses) == 700
-    assert len(exact.losses) == sum(loss.holes for loss in summed.losses) > 300
+    assert len(exact.losses) == sum(loss.gaps for loss in summed.losses) > 300
     assert len(summed.losses) <= 40
     assert summed.damaged == exact.damaged == 700 * log.shape[1]
     assert sum(loss.offsets or 0 for loss in summed.losses) == 700
-    assert max(loss.holes for loss in summed.losses) < len(exact.losses) // 10
+    assert max(loss.gaps for loss in summed.losses) < len(exact.losses) // 10
     assert summed.losses[0].first_offset == bad[0]
     assert summed.losses[-1].last_offset == bad[-1]
     told = {region for loss in summed.losses for region in loss.regions}

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from brokerless.log.storage import own_files
+from brokerless.log.storage import guarded_files
 from brokerless.log.storage.atomic import open_output, rename, write_file, write_output
-from brokerless.log.storage.own_files import sync_file_system
+from brokerless.log.storage.guarded_files import sync_file_system
 
 
 class Crash(BaseException):
@@ -126,8 +126,8 @@ def test_a_whole_directory_gets_its_name_at_once(tmp_path: Path) -> None:
 def test_what_is_written_together_is_synced_once_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
     monkeypatch.setattr(os, "fsync", lambda _: synced.append("file"))
-    monkeypatch.setattr(own_files, "sync_file_system", lambda _: synced.append("all"))
-    with own_files.synced_together(tmp_path):
+    monkeypatch.setattr(guarded_files, "sync_file_system", lambda _: synced.append("all"))
+    with guarded_files.synced_together(tmp_path):
         write_file(tmp_path / "a", b"a")
         write_file(tmp_path / "b", b"b")
         assert not synced
@@ -138,8 +138,8 @@ def test_what_is_written_together_is_synced_once_at_the_end(tmp_path: Path, monk
 
 def test_nothing_counts_as_synced_where_writing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
-    monkeypatch.setattr(own_files, "sync_file_system", lambda _: synced.append("all"))
-    with pytest.raises(ZeroDivisionError), own_files.synced_together(tmp_path):
+    monkeypatch.setattr(guarded_files, "sync_file_system", lambda _: synced.append("all"))
+    with pytest.raises(ZeroDivisionError), guarded_files.synced_together(tmp_path):
         raise ZeroDivisionError
     assert not synced
     with pytest.raises(OSError, match="Bad file descriptor"):

@@ -139,7 +139,7 @@ def test_memory_is_used_again_only_when_nobody_refers_to_it(tmp_path: Path) -> N
 def test_bytes_lie_in_pages_as_they_do_in_the_file(position: int, length: int, space: int, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(LARGE)
     with Location(str(tmp_path / "a")).open() as file:
-        room, read = file.read_after_space(position, length, space)
+        room, read = file.read_with_headroom(position, length, space)
         assert (read.ctypes.data + space) % PAGE == position % PAGE
         assert read[space:].tobytes() == bytes(room[space : len(read)]) == LARGE[position : position + length]
 

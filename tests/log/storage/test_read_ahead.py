@@ -70,7 +70,7 @@ def fetching(ahead: ReadAhead, fetched: Iterator[bool]) -> Windows:
 def test_any_windows_give_what_reading_in_turn_gives(
     log: Path, space: int, most: int, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read_ahead, "SPACE", space)
+    monkeypatch.setattr(read_ahead, "HEADROOM", space)
     chance = random.Random(most)
     with open_local(log) as file:
         expected = scanned(file, None)

@@ -12,7 +12,7 @@ from tests.permissions import OWNER, as_another_user
 from brokerless.errors import UnwritableError
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.files import user_name
-from brokerless.log.storage.own_files import make_directory
+from brokerless.log.storage.guarded_files import make_directory
 from brokerless.log.storage.write_errors import NEXT, refuse_directory, refused_write, unwritable
 
 

@@ -50,10 +50,10 @@ def test_an_orphan_is_what_no_broker_reads_or_deletes_while_its_offsets_are_else
 
 def test_what_the_metadata_says() -> None:
     assert standing_of(None) == Standing.UNKNOWN
-    assert standing_of("COPY_SEGMENT_FINISHED", is_referenced=True) == Standing.READ
+    assert standing_of("COPY_SEGMENT_FINISHED", is_referenced=True) == Standing.REFERENCED
     assert standing_of("COPY_SEGMENT_FINISHED") == Standing.REPLACED
     alone = {each for each in Standing if is_read_alone(each)}
-    assert alone == {Standing.READ, Standing.REPLACED, Standing.STARTED, Standing.UNKNOWN}
+    assert alone == {Standing.REFERENCED, Standing.REPLACED, Standing.STARTED, Standing.UNKNOWN}
 
 
 def test_the_first_segments_of_a_log_are_deleted_on_purpose() -> None:

@@ -15,6 +15,7 @@ from brokerless.arrays import Int64s
 from brokerless.format.codecs import gzip, lz4, snappy, zstd
 from brokerless.format.codecs.c_functions import CodecFunction, codec_function
 from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES, CodecError, InflateBuffer, LimitError
+from brokerless.format.columns import SLACK
 from brokerless.format.layouts import GZIP, LZ4, MAGIC_V2, SNAPPY, ZSTD
 
 __all__ = ["DEFAULT_MAX_BATCH_BYTES", "CodecError", "Inflater", "LimitError", "Payloads", "find_payloads"]
@@ -110,7 +111,6 @@ class Inflater:
         """Appends payload ``first`` and those after it until there are ``enough`` bytes; returns where each starts and
         ends, and what stopped some of them early, by their place among these."""
         from brokerless.format.codecs.payload_kernels import INFLATE
-        from brokerless.format.codecs.snappy_kernels import SLACK
 
         output = self._output
         bounds, state = np.empty(len(payloads.starts) + 1, np.int64), np.empty(3, np.int64)

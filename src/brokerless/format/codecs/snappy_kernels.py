@@ -8,11 +8,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.format.columns import SLACK
 from brokerless.format.intrinsics import copy_32, copy_bytes, load_u64, store_u64
 from brokerless.format.kernel import inlined
 
-SLACK = 64
-"""Bytes after what a block inflates to that may be written, too."""
 _MASKS = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF], np.int64)
 """The bits of so many bytes."""
 _SIZES = np.array([4 + (tag >> 2 & 7) if tag & 3 == 1 else (tag >> 2) + 1 for tag in range(256)], np.int64)

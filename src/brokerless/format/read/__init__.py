@@ -8,7 +8,7 @@ search after damage decodes nothing, and calls a batch intact whose checksum is 
 A *decoder* fills record columns of bounded size, and yields them as a *chunk* when they are full; a batch may continue
 in the next chunk. ``given`` is the number of rows that a batch gave. *Damage* is why a batch's records end early: a
 value, with which the rows before it are yielded. *Partial* records are their offset, their timestamp, and whether their
-key is null: a broker reads no more of some batches. A *needle* is a byte string; batches that contain none of the
+key is null: a broker reads no more of some batches. A *pattern* is a byte string; batches that contain none of the
 requested ones are not decoded.
 
 *One pass* is one call of a kernel that reads, checks and decodes batches of a local file. It stops at a batch that

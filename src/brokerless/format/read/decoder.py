@@ -22,11 +22,11 @@ from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES, Inflater, Inflating, find_payloads
 from brokerless.format.codecs.decompression_buffer import CodecError, LimitError
 from brokerless.format.codecs.payload_kernels import INFLATE
-from brokerless.format.columns import Damage, RecordColumns, ReusedArrays, allocate
+from brokerless.format.columns import SLACK, Damage, RecordColumns, ReusedArrays, allocate
 from brokerless.format.crc.kernels import crc32c_ranges
 from brokerless.format.kernel import load_kernels
 from brokerless.format.read.batch_headers import Batches
-from brokerless.format.read.intact_batch_kernels import NO_ROOM, SPACE, decode_intact_batches
+from brokerless.format.read.intact_batch_kernels import NO_ROOM, decode_intact_batches
 from brokerless.format.read.message_kernels import decode_messages, decode_wrappers
 from brokerless.format.read.record_kernels import decode_batches
 from brokerless.format.read.wrappers import find_wrapper_values
@@ -208,7 +208,7 @@ class Decoder:
         if self._any_of:
             found = self._has_any(buffer, starts, run.ends)
             run, starts = run.take(found), starts[found]
-        inner = int(np.searchsorted(run.ends, len(buffer) - SPACE, "right"))
+        inner = int(np.searchsorted(run.ends, len(buffer) - SLACK, "right"))
         if inner:
             part = run if inner == len(run) else run.take(slice(0, inner))
             yield from self._records(
@@ -218,7 +218,7 @@ class Decoder:
             part, first = run.take(slice(inner, None)), int(starts[inner])
             last = buffer[first:]
             if len(last) <= self._data:  # else, rather slowly than twice in memory
-                last = np.concatenate([last, np.zeros(SPACE, np.uint8)])
+                last = np.concatenate([last, np.zeros(SLACK, np.uint8)])
                 last.flags.writeable = False
             none = np.zeros(len(part), np.uint8)
             yield from self._records(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.format.columns import SLACK
 from brokerless.format.intrinsics import copy_value, keep_apart, prefetch
 from brokerless.format.kernel import inlined, kernel, separate
 from brokerless.format.layouts import LOG_APPEND_TIME
@@ -22,8 +23,6 @@ NO_ROOM = -1
 """What a batch is given that the columns may have no room for."""
 _AHEAD = 2048
 """How many bytes ahead of a record are fetched into the cache."""
-SPACE = 64
-"""Bytes of the buffer after the last batch, and of columns after the last value, so that reads and copies are wide."""
 _LEAST_RECORD = 7
 """Bytes of a record without key, value and headers."""
 
@@ -65,7 +64,7 @@ def decode_intact_batches(
     only because the columns may have no room for it.
 
     Left to it is what is invalid in any way, a batch with a length above 1 MiB in it, and one that fewer than
-    :data:`SPACE` bytes of the buffer follow.
+    :data:`SLACK` bytes of the buffer follow.
     """
     rows, keys, values = used[0], used[1], used[2]
     headers, header_keys, header_values = used[3], used[4], used[5]
@@ -74,14 +73,14 @@ def decode_intact_batches(
     while batch < len(starts):
         at, end, count = starts[batch], ends[batch], np.int64(counts[batch])
         size = end - at
-        if count < 0 or count > size // _LEAST_RECORD or incomplete[batch] != 0 or end > len(buffer) - SPACE:
+        if count < 0 or count > size // _LEAST_RECORD or incomplete[batch] != 0 or end > len(buffer) - SLACK:
             break
         if (
             rows + count > len(offset)
-            or (has_keys and keys + size > len(key_data) - SPACE)
-            or (has_values and values + size > len(value_data) - SPACE)
-            or (has_headers and header_keys + size > len(header_key_data) - SPACE)
-            or (has_headers and header_values + size > len(header_value_data) - SPACE)
+            or (has_keys and keys + size > len(key_data) - SLACK)
+            or (has_values and values + size > len(value_data) - SLACK)
+            or (has_headers and header_keys + size > len(header_key_data) - SLACK)
+            or (has_headers and header_values + size > len(header_value_data) - SLACK)
         ):
             given[batch] = NO_ROOM
             break

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import Inflating
 from brokerless.format.codecs.payload_kernels import INFLATE
-from brokerless.format.columns import RecordColumns
+from brokerless.format.columns import SLACK, RecordColumns
 from brokerless.format.kernel import load_kernels
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.decoder import DecodedRecords, Decoder
-from brokerless.format.read.intact_batch_kernels import SPACE, decode_intact_batches
+from brokerless.format.read.intact_batch_kernels import decode_intact_batches
 from brokerless.format.read.one_pass_kernels import CARE, FULL, PAGE, PASSED_OVER, read_intact_batches
 
 STEP = 1 << 18
@@ -166,14 +166,14 @@ class _Workspace:
 
     @classmethod
     def allocate(cls) -> _Workspace:
-        whole, most = np.empty(LARGEST + SPACE + 2 * PAGE, np.uint8), STEP // layouts.BATCH_V2_SIZE + 1
+        whole, most = np.empty(LARGEST + SLACK + 2 * PAGE, np.uint8), STEP // layouts.BATCH_V2_SIZE + 1
         wide, narrow = np.empty((5, most), np.int64), np.empty((3, most), np.int32)
         single = np.zeros((4, most), np.uint8)
         kinds = single[:2].view(np.int8)
         of_window = (*wide, narrow[0], narrow[1], kinds[0], kinds[1], narrow[2], single[2], single[3])
         begin = -whole.ctypes.data % PAGE
         return cls(
-            window=whole[begin : begin + LARGEST + SPACE + PAGE],
+            window=whole[begin : begin + LARGEST + SLACK + PAGE],
             positions=np.empty(_BATCHES, np.int64),
             heads=np.empty(_BATCHES * layouts.BATCH_V2_SIZE, np.uint8),
             given=np.empty(_BATCHES, np.int32),

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.format.codecs.payload_kernels import inflate_or_copy
-from brokerless.format.columns import COLUMNS_SIGNATURE
+from brokerless.format.columns import COLUMNS_SIGNATURE, SLACK
 from brokerless.format.crc.kernels import crc32c
 from brokerless.format.intrinsics import copy_bytes, keep_apart, load_u32_be, load_u64_be
 from brokerless.format.kernel import external_function, inlined, kernel, separate
@@ -31,7 +31,7 @@ from brokerless.format.layouts import (
     TIMESTAMP_TYPE_BIT,
     position_of,
 )
-from brokerless.format.read.intact_batch_kernels import NO_ROOM, SPACE, decode_intact_batches
+from brokerless.format.read.intact_batch_kernels import NO_ROOM, decode_intact_batches
 from brokerless.format.read.search_kernels import mark_containing
 
 CARE, FULL = 1, 2
@@ -77,8 +77,8 @@ def _declared_size(window: NDArray[np.uint8], at: int, end: int) -> int:
 @separate
 def _mark_found(
     source: NDArray[np.uint8],
-    needles: NDArray[np.uint8],
-    needle_ends: NDArray[np.int64],
+    patterns: NDArray[np.uint8],
+    pattern_ends: NDArray[np.int64],
     rarest: NDArray[np.int64],
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
@@ -88,9 +88,9 @@ def _mark_found(
     keep_apart()
     found[:] = 0
     first = np.int64(0)
-    for needle in range(len(needle_ends)):
-        last, places = needle_ends[needle], 3 * needle
-        mark_containing(source, starts, ends, needles[first:last], rarest[places : places + 3], found)
+    for pattern in range(len(pattern_ends)):
+        last, places = pattern_ends[pattern], 3 * pattern
+        mark_containing(source, starts, ends, patterns[first:last], rarest[places : places + 3], found)
         first = last
 
 
@@ -109,8 +109,8 @@ def read_intact_batches(
     size: int,
     step: int,
     window: NDArray[np.uint8],
-    needles: NDArray[np.uint8],
-    needle_ends: NDArray[np.int64],
+    patterns: NDArray[np.uint8],
+    pattern_ends: NDArray[np.int64],
     rarest: NDArray[np.int64],
     control: bool,
     codec: int,
@@ -160,19 +160,19 @@ def read_intact_batches(
     they are intact v2 batches with ``codec`` or without one, and decodes them into columns. Returns how many, where it
     stopped (bytes), and why: 0 at ``until`` or where ``positions`` is full, :data:`CARE` or :data:`FULL`.
 
-    ``window``: memory of a page, and :data:`SPACE`, more than the largest batch takes. ``needles``: byte strings that
-    end at ``needle_ends``, of which the records of a batch must have one to be decoded, if there are any; ``rarest`` as
-    ``mark_containing`` has it, three for each. ``control``: control records are decoded too.
-    ``codec``: 0, or that of payloads that inflate into ``inflated``, ``enough`` bytes before they are decoded;
-    ``function``, ``context``, ``lz4_header`` and ``largest`` as ``INFLATE`` in ``codecs/payload_kernels`` has them;
-    ``bounds`` (one more than batches of a window) and ``state`` (3) are memory for that.
-    For each batch, ``positions`` gets where it begins, counted from ``start``, ``heads`` its first 61 bytes, and
-    ``given`` its records, :data:`NOT_FOUND` or :data:`PASSED_OVER`. ``rows`` to ``found``: memory for the batches of
-    one window, of one length; ``incomplete`` is all 0.
+    ``window``: memory of a page, and :data:`SLACK`, more than the largest batch takes. ``patterns``: byte strings that
+    end at ``pattern_ends``, of which the records of a batch must have one to be decoded, if there are any; ``rarest``
+    as ``mark_containing`` has it, three for each. ``control``: control records are decoded too. ``codec``: 0, or that
+    of payloads that inflate into ``inflated``, ``enough`` bytes before they are decoded; ``function``, ``context``,
+    ``lz4_header`` and ``largest`` as ``INFLATE`` in ``codecs/payload_kernels`` has them; ``bounds`` (one more than
+    batches of a window) and ``state`` (3) are memory for that. For each batch, ``positions`` gets where it begins,
+    counted from ``start``, ``heads`` its first 61 bytes, and ``given`` its records, :data:`NOT_FOUND` or
+    :data:`PASSED_OVER`. ``rows`` to ``found``: memory for the batches of one window, of one length; ``incomplete`` is
+    all 0.
 
     A file that became shorter, and what the system does not read, is for others: there it stops.
     """
-    at, count, length, most = start, 0, step, len(window) - PAGE - SPACE
+    at, count, length, most = start, 0, step, len(window) - PAGE - SLACK
     while at < until and count < len(positions):
         place = at % PAGE
         end = place + _pread(descriptor, window.ctypes.data + place, min(length, most, size - at), at)
@@ -215,18 +215,18 @@ def read_intact_batches(
                 bounds[first] = 0
                 after = inflate_or_copy(
                     codec, function, context, window, starts[:chosen], ends[:chosen], codecs, lz4_header, first,
-                    enough, inflated, SPACE, largest, bounds, state,
+                    enough, inflated, SLACK, largest, bounds, state,
                 )  # fmt: skip
                 if after == first:
                     count = rows[first]
                     return count, start + positions[count], CARE
                 source, begins, finishes = inflated, bounds[:after], bounds[1 : after + 1]
-            if len(needle_ends) > 0:
+            if len(pattern_ends) > 0:
                 group = found[first:after]
-                _mark_found(source, needles, needle_ends, rarest, begins[first:after], finishes[first:after], group)
+                _mark_found(source, patterns, pattern_ends, rarest, begins[first:after], finishes[first:after], group)
             while first < after:
                 last = first
-                while last < after and (len(needle_ends) == 0 or found[last] != 0):
+                while last < after and (len(pattern_ends) == 0 or found[last] != 0):
                     last += 1
                 done = decode_intact_batches(
                     source, first, begins[:last], finishes, counts, base_offsets, base_timestamps, timestamp_types,
@@ -240,7 +240,7 @@ def read_intact_batches(
                     count = rows[done]
                     return count, start + positions[count], FULL if decoded[done] == NO_ROOM else CARE
                 first = last
-                while first < after and len(needle_ends) > 0 and found[first] == 0:
+                while first < after and len(pattern_ends) > 0 and found[first] == 0:
                     first += 1
         count += batches
         at += here - place

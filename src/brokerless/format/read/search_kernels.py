@@ -18,19 +18,19 @@ _SAMPLED = 4096
 """Bytes of a buffer in which those of a byte string are counted."""
 
 
-def find_rarest(buffer: NDArray[np.uint8], needle: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Return the places in ``needle`` (of at least one byte) of three bytes that ``buffer`` seldom has: int64, shape
+def find_rarest(buffer: NDArray[np.uint8], pattern: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Return the places in ``pattern`` (of at least one byte) of three bytes that ``buffer`` seldom has: int64, shape
     ``(3,)``; of a shorter one, some are the same."""
     counts = np.bincount(buffer[:: max(1, len(buffer) // _SAMPLED)], minlength=256)
-    return np.resize(np.argsort(counts[needle], kind="stable")[:3], 3).astype(np.int64)
+    return np.resize(np.argsort(counts[pattern], kind="stable")[:3], 3).astype(np.int64)
 
 
 @inlined
-def _is_at(buffer: NDArray[np.uint8], at: int, needle: NDArray[np.uint8]) -> bool:
+def _is_at(buffer: NDArray[np.uint8], at: int, pattern: NDArray[np.uint8]) -> bool:
     same = 0
-    while same < len(needle) and buffer[at + same] == needle[same]:
+    while same < len(pattern) and buffer[at + same] == pattern[same]:
         same += 1
-    return same == len(needle)
+    return same == len(pattern)
 
 
 @kernel(
@@ -41,19 +41,19 @@ def mark_containing(
     buffer: NDArray[np.uint8],
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
-    needle: NDArray[np.uint8],
+    pattern: NDArray[np.uint8],
     rarest: NDArray[np.int64],
     found: NDArray[np.uint8],
 ) -> None:
-    """Sets ``found[i]`` to 1 where ``buffer[starts[i]:ends[i]]`` contains ``needle``, of at least one byte; rows that
-    are 1 already are passed over. ``rarest``: the places in ``needle`` of the three bytes that are compared first."""
-    size = len(needle)
+    """Sets ``found[i]`` to 1 where ``buffer[starts[i]:ends[i]]`` contains ``pattern``, of at least one byte; rows that
+    are 1 already are passed over. ``rarest``: the places in ``pattern`` of the three bytes that are compared first."""
+    size = len(pattern)
     if size == 0 or len(rarest) < 3:
         return
     one, two, three = rarest[0], rarest[1], rarest[2]
     if min(one, two, three) < 0 or max(one, two, three) >= size:
         return
-    first, second, third = needle[one], needle[two], needle[three]
+    first, second, third = pattern[one], pattern[two], pattern[three]
     last_wide = len(buffer) - size - 63
     for row in range(min(len(starts), len(ends), len(found))):
         at = max(starts[row], 0)
@@ -61,7 +61,7 @@ def mark_containing(
         is_found = found[row] != 0
         while at <= end and not is_found:
             if at > last_wide:
-                is_found = _is_at(buffer, at, needle)
+                is_found = _is_at(buffer, at, pattern)
                 at += 1
                 continue
             places = equal_bytes_64(buffer, at + one, first) & equal_bytes_64(buffer, at + two, second)
@@ -70,7 +70,7 @@ def mark_containing(
                 if end - at < 63:
                     places &= (np.uint64(2) << np.uint64(end - at)) - np.uint64(1)
                 while places != 0 and not is_found:
-                    is_found = _is_at(buffer, at + trailing_zeros(places), needle)
+                    is_found = _is_at(buffer, at + trailing_zeros(places), pattern)
                     places &= places - np.uint64(1)
             at += 64
         if is_found:

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT32
-from brokerless.format.columns import RecordColumns, allocate_array
+from brokerless.format.columns import SLACK, RecordColumns, allocate_array
 
 BinaryColumn = tuple[NDArray[np.int32], NDArray[np.uint8]]
 
 _FEW_RUNS = 16
 """Up to so many runs of rows, copying each as a whole is faster than gathering rows."""
-_SLACK = 64
 MOST_BYTES = MAX_INT32
 """Of keys, of values, ... in one ``RecordColumns``, whose ends are int32."""
 
@@ -87,7 +86,7 @@ def _gather_rows(columns: RecordColumns, rows: NDArray[np.int64]) -> RecordColum
 
 
 def _gather(rows: NDArray[np.int64], ends: NDArray[np.int32], data: NDArray[np.uint8]) -> BinaryColumn:
-    from brokerless.format.write.column_slices_kernels import SLACK, gather_values
+    from brokerless.format.write.column_slices_kernels import gather_values
 
     total = int((ends[rows + 1].astype(np.int64) - ends[rows]).sum()) if len(rows) else 0
     target, target_ends = allocate_array(total + SLACK, np.uint8), np.zeros(len(rows) + 1, np.int32)
@@ -126,7 +125,7 @@ def replace_values(
     parts.append(old_data[at:])
     filled = columns.used.copy()
     filled[2] = ends[-1]
-    data = np.concatenate([*parts, np.zeros(_SLACK, np.uint8)])
+    data = np.concatenate([*parts, np.zeros(SLACK, np.uint8)])
     return replace(columns, value_ends=ends.astype(np.int32), value_null=null, value_data=data, used=filled)
 
 

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from brokerless.format.columns import SLACK
 from brokerless.format.intrinsics import copy_value
 from brokerless.format.kernel import kernel
-
-SLACK = 32
-"""Bytes after the last value that the target needs, for wide copies."""
 
 
 @kernel(

@@ -21,10 +21,8 @@ from brokerless.bounds import MAX_INT32
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.codecs.compression import make_compressor
-from brokerless.format.columns import RecordColumns, allocate_array, empty_columns
+from brokerless.format.columns import SLACK, RecordColumns, allocate_array, empty_columns
 
-SLACK = 64
-"""Bytes after what is written, as the kernels need them."""
 _GROUP = 1 << 18
 """Bytes of records that are written at once before they are compressed: few enough to stay in the cache."""
 LARGEST = MAX_INT32

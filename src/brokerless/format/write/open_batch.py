@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.format import layouts
-from brokerless.format.columns import RecordColumns, allocate_array
+from brokerless.format.columns import SLACK, RecordColumns, allocate_array
 from brokerless.format.write.encoder import (
     LARGEST,
-    SLACK,
     build_blank_headers,
     complete_headers,
     max_encoded_size,

@@ -15,7 +15,7 @@ from brokerless.log.directory import LogDirectory, PartitionPath, log_directorie
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.tiered.detection import OPTION, is_joined, remote_of
 from brokerless.log.tiered.object_names import parse_object_name
-from brokerless.log.tiered.remote_history import Held, InBucket, Standing, verdict_of
+from brokerless.log.tiered.remote_history import Elsewhere, InBucket, Standing, verdict_of
 from brokerless.offset_spans import union, without
 
 _MOST = 1000
@@ -78,8 +78,8 @@ def _with_lost(partition: PartitionPath, read: Collection[str]) -> PartitionPath
         named = parse_object_name(finding.file.rpartition("/")[2])
         if finding.kind not in _WITHOUT_MANIFEST or named is None or named.segment_id not in read:
             return finding
-        held = Held.NOWHERE if finding.kind == Kind.REMOTE_SEGMENT_NEEDED else Held.COPY
-        verdict = verdict_of(Standing.READ, InBucket.UNREADABLE, held)
+        elsewhere = Elsewhere.NOWHERE if finding.kind == Kind.REMOTE_SEGMENT_NEEDED else Elsewhere.COPY
+        verdict = verdict_of(Standing.REFERENCED, InBucket.UNREADABLE, elsewhere)
         text = "not read: by the metadata of brokers, this remote segment is copied, and its manifest is not there"
         return replace(finding, kind=verdict.kind or finding.kind, severity=verdict.severity, message=text)
 

@@ -1,6 +1,6 @@
 """Finds missing offsets and overlapping segments.
 
-A log that was only appended to has every offset. Compaction leaves holes, and other signs of itself: batches with
+A log that was only appended to has every offset. Compaction leaves gaps, and other signs of itself: batches with
 fewer records than offsets, or a line in the cleaner's checkpoint. Holes without any such sign are lost data.
 """
 
@@ -19,27 +19,27 @@ from brokerless.log.segment import Chunk
 from brokerless.offset_spans import Span
 
 _MOST = 1000
-"""Holes that are kept to be reported one by one."""
+"""Gaps that are kept to be reported one by one."""
 
 
 @dataclass(slots=True)
 class GapCheck:
-    """Follows a partition's intact batches. ``holes``: offsets between batches that are in none; ``is_compacted``:
+    """Follows a partition's intact batches. ``absent``: offsets between batches that are in none; ``is_compacted``:
     whether there is a sign of compaction so far, or one is known beforehand; ``is_always_compacted``: of a topic that
-    is, so that no hole is reported. Only what is missing after ``log_start_offset`` is reported, and counted in
-    ``missing``; ``has_wrappers``: whether there are messages before which holes do not show."""
+    is, so that no gap is reported. Only what is missing after ``log_start_offset`` is reported, and counted in
+    ``missing``; ``has_wrappers``: whether there are messages before which gaps do not show."""
 
     is_compacted: bool = False
     log_start_offset: int = 0
     is_always_compacted: bool = False
-    holes: int = 0
+    absent: int = 0
     missing: int = 0
     has_wrappers: bool = False
     next_offset: int | None = None
     _found: list[Finding] = field(default_factory=list[Finding])
 
     def follow(self, chunk: Chunk, path: str) -> NDArray[np.int64]:
-        """The number of holes before each batch: int64, shape ``(n,)``."""
+        """Return the number of absent offsets before each batch: int64, shape ``(n,)``."""
         batches = chunk.batches
         # Where records go past the last offset, it is the base offset that is too high: by as much.
         firsts = batches.entry_offset - (batches.end_of_records - batches.last_offset)
@@ -63,13 +63,13 @@ class GapCheck:
                     path, text, position=position, offset=offset, expected=expected, found=f"offset {offset}"
                 )
             )
-        sums = self.holes + np.cumsum(missing)
-        self.holes = int(sums[-1])
+        sums = self.absent + np.cumsum(missing)
+        self.absent = int(sums[-1])
         return sums
 
     def pass_over(self, missing: range, *, is_lost: bool = True) -> None:
         """Counts offsets that are reported as a missing segment, or, where nothing is lost, as one that is not read."""
-        self.holes += len(missing)
+        self.absent += len(missing)
         self.missing += len(missing) if is_lost else 0
         self.next_offset = missing.stop
 

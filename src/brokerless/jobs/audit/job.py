@@ -321,15 +321,15 @@ class _PartitionFollower:
         add_chunk(self.summary, chunk, path, report=ignore, start_offset=start, max_batch_bytes=self.max_batch_bytes)
         magics, counts = np.unique(chunk.batches.magic, return_counts=True)
         self.magics.update(dict(zip(magics.tolist(), counts.tolist(), strict=True)))
-        holes = self.gaps.follow(chunk, path)
+        absent = self.gaps.follow(chunk, path)
         self.timestamps.follow(chunk, path)
         yield from self.epochs.follow(chunk, path)
-        yield from self.sequences.follow(chunk, path, holes)
+        yield from self.sequences.follow(chunk, path, absent)
         yield from self.transactions.follow(chunk, path, self.is_whole)
 
     @property
     def is_whole(self) -> bool:
-        return not self.gaps.holes and not self.gaps.is_compacted
+        return not self.gaps.absent and not self.gaps.is_compacted
 
     @property
     def start_offset(self) -> int:

@@ -28,7 +28,7 @@ from brokerless.kafka_names import TopicIdPartition
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.tiered.detection import is_joined, is_tiered, remote_of, snapshot_of
 from brokerless.log.tiered.remote_history import (
-    Held,
+    Elsewhere,
     InBucket,
     SegmentVerdict,
     Standing,
@@ -71,11 +71,11 @@ class RemoteFinding:
 
 @dataclass(frozen=True, slots=True)
 class RemoteAudit:
-    """What was compared: the segments that brokers read (``served``), of ``size`` bytes; those of which it is not known
-    here whether brokers read them (``unknown``): their metadata is elsewhere, or they are another cluster's; and what
-    was found."""
+    """What was compared: the segments that brokers read (``referenced``), of ``size`` bytes; those of which it is not
+    known here whether brokers read them (``unknown``): their metadata is elsewhere, or they are another cluster's; and
+    what was found."""
 
-    served: int
+    referenced: int
     size: int
     unknown: int
     unknown_size: int
@@ -229,8 +229,8 @@ class _Comparison:
     price: float | None = None
     places: Collection[tuple[str, int]] | None = None
     found: list[RemoteFinding] = field(default_factory=list[RemoteFinding])
-    served: defaultdict[TopicIdPartition, list[SegmentMetadata]] = field(default_factory=lambda: defaultdict(list))
-    served_size: int = 0
+    referenced: defaultdict[TopicIdPartition, list[SegmentMetadata]] = field(default_factory=lambda: defaultdict(list))
+    referenced_size: int = 0
     unknown: int = 0
     unknown_size: int = 0
     errors: Mapping[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
@@ -242,7 +242,7 @@ class _Comparison:
     """First offsets of lost segments, by topic and partition."""
     present: _OffsetRanges = field(default_factory=_ranges)
     """First and last offsets of complete segments in the bucket that are not deleted."""
-    referenced: _OffsetRanges = field(default_factory=_ranges)
+    referenced_whole: _OffsetRanges = field(default_factory=_ranges)
     """Those of whole segments that brokers read."""
     unlisted: _OffsetRanges = field(default_factory=_ranges)
     """Those of whole segments that the metadata does not have."""
@@ -278,7 +278,7 @@ class _Comparison:
             if self._is_chosen(*place) and (not is_part or place[0] in names):
                 self._check_offsets(partition)
         findings = tuple(sorted(self.found, key=lambda each: (each.topic, each.partition, each.finding.offset or 0)))
-        totals = sum(map(len, self.served.values())), self.served_size, self.unknown, self.unknown_size
+        totals = sum(map(len, self.referenced.values())), self.referenced_size, self.unknown, self.unknown_size
         return RemoteAudit(*totals, self.price, findings)
 
     def _is_chosen(self, topic: str, partition: int) -> bool:
@@ -295,7 +295,7 @@ class _Comparison:
         if objects.segment_id not in self.whole or objects.path in self.dangling:
             return
         if segment is None or segment.is_referenced:
-            (self.unlisted if segment is None else self.referenced)[key].append((objects.start_offset, end))
+            (self.unlisted if segment is None else self.referenced_whole)[key].append((objects.start_offset, end))
         elif segment.state in (_STARTED, _FINISHED):
             self.copies[key].append((objects.start_offset, end))
 
@@ -308,13 +308,13 @@ class _Comparison:
             self._add(Kind.REMOTE_SEGMENT_DANGLING, "warning", text, objects=objects, segment=segment)
             return
         standing = _standing_of(segment)
-        verdict = verdict_of(standing, self._in_bucket(objects), self._held(objects, segment, local))
+        verdict = verdict_of(standing, self._in_bucket(objects), self._elsewhere(objects, segment, local))
         if verdict.kind == Kind.REMOTE_SEGMENT_LOST and segment is not None:
             self._lose(segment, local, objects)
-        elif standing == Standing.READ and segment is not None:
+        elif standing == Standing.REFERENCED and segment is not None:
             if verdict.kind is None:
-                self.served[key].append(segment)
-                self.served_size += objects.size
+                self.referenced[key].append(segment)
+                self.referenced_size += objects.size
         elif standing == Standing.UNKNOWN and not self._is_known(objects) and "rsm-manifest" not in objects.missing:
             if "log" in objects.objects:  # else it is found as it is listed
                 self.unknown += 1
@@ -378,22 +378,24 @@ class _Comparison:
             return InBucket.WHOLE
         return InBucket.UNREADABLE if objects.missing else InBucket.CUT
 
-    def _held(self, objects: SegmentObjects, segment: SegmentMetadata | None, local: PartitionPath | None) -> Held:
+    def _elsewhere(
+        self, objects: SegmentObjects, segment: SegmentMetadata | None, local: PartitionPath | None
+    ) -> Elsewhere:
         """Return what else has the offsets of a segment; the local log also where none of them are needed: they are
         before the log start, or the log does not go on after the segment and only a part of a bucket is known."""
         key, standing = (objects.topic_id, objects.partition), _standing_of(segment)
         start, end = objects.start_offset, _end_of(objects, segment)
         is_unlisted = segment is None and objects.segment_id in self.whole  # it is among these itself
-        others = self.referenced[key] if is_unlisted else [*self.referenced[key], *self.unlisted[key]]
-        if _covers(others, start, end) or is_deleted_first(standing, start, self.referenced[key]):
-            return Held.COPY
+        others = self.referenced_whole[key] if is_unlisted else [*self.referenced_whole[key], *self.unlisted[key]]
+        if _covers(others, start, end) or is_deleted_first(standing, start, self.referenced_whole[key]):
+            return Elsewhere.COPY
         if local is None:
             goes_on = self.is_alone or any(first > start for first, _ in others)
-            return Held.NOWHERE if goes_on else Held.LOCAL
+            return Elsewhere.NOWHERE if goes_on else Elsewhere.LOCAL
         own = [each.base_offset for each in local.segments if not is_tiered(each.log.location)]
         start = max(start, local.log_start_offset)
         is_held = start > end or _covers((*others, *((each, end) for each in own[:1])), start, end)
-        return Held.LOCAL if is_held else Held.NOWHERE
+        return Elsewhere.LOCAL if is_held else Elsewhere.NOWHERE
 
     def _keep(self, text: str, objects: SegmentObjects, segment: SegmentMetadata | None) -> None:
         """Reports objects that may be the only copy."""
@@ -409,7 +411,7 @@ class _Comparison:
         is_local = bool(own) and own[0].base_offset <= segment.start_offset
         self.lost_at[segment.topic, segment.partition].add(segment.start_offset)
         key = segment.topic_id, segment.partition
-        others = (*self.referenced[key], *self.unlisted[key], *self.copies[key])
+        others = (*self.referenced_whole[key], *self.unlisted[key], *self.copies[key])
         is_copied = _covers(others, segment.start_offset, segment.end_offset)
         severity: Severity = "warning" if is_local or is_copied else "error"
         rest = "; the local log still has them" if is_local else ""
@@ -448,7 +450,7 @@ class _Comparison:
         place = partition.topic or "", partition.partition or 0
         ids = self.ids.get(place, set())
         topic_id = next(iter(ids)) if len(ids) == 1 else ""
-        segments = sorted(self.served.get((topic_id, place[1]), ()), key=lambda each: each.start_offset)
+        segments = sorted(self.referenced.get((topic_id, place[1]), ()), key=lambda each: each.start_offset)
         if topic_id and self.known.has((topic_id, place[1]), -1):
             for missing in self._missing(partition, self.present.get((topic_id, place[1]), ())):
                 text = f"offsets {missing.start}..{missing.stop - 1} are neither in remote storage nor in the local log"

@@ -24,12 +24,12 @@ _UNKNOWN = -2
 @dataclass(slots=True)
 class SequenceCheck:
     """Follows a partition's intact batches. What is known of each producer: epoch, last sequence, and the number of
-    holes before that batch."""
+    absent before that batch."""
 
     _known: dict[int, tuple[int, int, int]] = field(default_factory=dict[int, tuple[int, int, int]])
 
-    def follow(self, chunk: Chunk, path: str, holes: Int64s) -> Iterator[Finding]:
-        """``holes``: the number of offsets missing before each batch."""
+    def follow(self, chunk: Chunk, path: str, absent: Int64s) -> Iterator[Finding]:
+        """``absent``: the number of offsets missing before each batch."""
         batches = chunk.batches
         rows = np.flatnonzero((batches.producer_id > layouts.NO_PRODUCER_ID) & (batches.base_sequence >= 0))
         if not len(rows):
@@ -37,18 +37,18 @@ class SequenceCheck:
         ids = batches.producer_id[rows]
         order = np.argsort(ids, kind="stable")
         rows, ids = rows[order], ids[order]
-        epochs, firsts, lasts, holes = (
+        epochs, firsts, lasts, absent = (
             column[rows].astype(np.int64)
-            for column in (batches.producer_epoch, batches.base_sequence, batches.last_sequence, holes)
+            for column in (batches.producer_epoch, batches.base_sequence, batches.last_sequence, absent)
         )
-        before = [np.roll(column, 1) for column in (epochs, lasts, holes)]
+        before = [np.roll(column, 1) for column in (epochs, lasts, absent)]
         starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
         for row in starts.tolist():
             for column, value in zip(before, self._known.get(int(ids[row]), (_UNKNOWN, 0, 0)), strict=True):
                 column[row] = value
         for row in np.append(starts[1:], len(ids)).tolist():
-            self._known[int(ids[row - 1])] = int(epochs[row - 1]), int(lasts[row - 1]), int(holes[row - 1])
-        epochs_before, lasts_before, holes_before = before
+            self._known[int(ids[row - 1])] = int(epochs[row - 1]), int(lasts[row - 1]), int(absent[row - 1])
+        epochs_before, lasts_before, absent_before = before
         known = epochs_before != _UNKNOWN
         is_old = known & (epochs < epochs_before)
         # A new epoch begins at sequence 0 (ProducerAppendInfo.checkSequence).
@@ -56,7 +56,7 @@ class SequenceCheck:
         missing = (firsts - expected) % _SEQUENCES
         is_unexpected = known & ~is_old & (missing > 0)
         is_repeated = is_unexpected & (missing >= _SEQUENCES // 2)
-        is_gap = is_unexpected & ~is_repeated & (missing > holes - holes_before)
+        is_gap = is_unexpected & ~is_repeated & (missing > absent - absent_before)
         for row in np.sort(order.argsort()[np.sort(order[is_old | is_repeated | is_gap])]).tolist():
             kind, text = _SAID[0 if is_old[row] else 1 if is_repeated[row] else 2]
             position, offset = int(chunk.positions[rows[row]]), int(batches.entry_offset[rows[row]])

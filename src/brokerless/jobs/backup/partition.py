@@ -413,7 +413,7 @@ def _damaged(merged: MergedLog) -> list[Span]:
     leading = merged.replicas[merged.leading]
     is_open = any(loss.last_offset is None for loss in leading.losses)
     limit = TO_THE_END if is_open else merged.end
-    return [(first, min(until, limit)) for first, until in merged.filled.holes if first < limit]
+    return [(first, min(until, limit)) for first, until in merged.filled.gaps if first < limit]
 
 
 def _span(segment: SnapshotSegment) -> Span:
@@ -454,8 +454,8 @@ def _losses(merged: MergedLog, refused: IntactBatches, start: int, stored: Seque
     """Return what is in no replica from ``start`` on, and what no log takes (``refused``), without what is
     ``stored``."""
     spans = zip(refused["first"].tolist(), (refused["last"] + 1).tolist(), strict=True)
-    holes = without(sorted((*merged.filled.holes, *spans)), stored)
-    filled = replace(merged.filled, holes=tuple(holes))
+    gaps = without(sorted((*merged.filled.gaps, *spans)), stored)
+    filled = replace(merged.filled, gaps=tuple(gaps))
     return summed(losses(filled, merged.replicas, merged.agreements, merged.leading, start=start, end=merged.end))
 
 

@@ -86,7 +86,7 @@ class PartitionCleaner:
         return SourceProducers(self._source)
 
     def report(self, finding: Finding) -> None:
-        """A hole between segments is no reason to leave a log alone: the cleaner goes on, and so does this."""
+        """A gap between segments is no reason to leave a log alone: the cleaner goes on, and so does this."""
         if (
             finding.severity == "error" and finding.kind != Kind.MISSING_SEGMENT
         ) or finding.kind == Kind.TRUNCATED_BATCH:

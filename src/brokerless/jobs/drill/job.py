@@ -29,8 +29,8 @@ from brokerless.jobs.verify.job import verify
 from brokerless.log import names
 from brokerless.log.backups.snapshot import SnapshotPartition
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
+from brokerless.log.storage.guarded_files import make_directory
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import make_directory
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.tiered.detection import snapshot_path
 from brokerless.progress import Done, ignore

@@ -24,8 +24,8 @@ from brokerless.jobs.signatures import SIGNATURE_LIMIT, public_bytes
 from brokerless.log import names
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.guarded_files import read_own
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import read_own
 from brokerless.log.storage.paths import full_path, is_local_within, is_remote, local
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.typed.blanking.schemas import RecordedSchemas, parse_recorded

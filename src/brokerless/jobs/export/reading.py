@@ -87,7 +87,7 @@ class ExportReader:
         self._ahead: list[tuple[FilePosition, int, int]] = []
         self._known_until: FilePosition = ("", None)
         self._given: dict[int, int] = {}
-        self._holes: dict[int, list[tuple[int, int]]] = {}
+        self._gaps: dict[int, list[tuple[int, int]]] = {}
         self._wrong: dict[tuple[str, int], int] = {}
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -172,10 +172,10 @@ class ExportReader:
             self._given[damage.position] = int(offsets[-1])
             if damage.kind == Kind.MESSAGE_CHECKSUM_MISMATCH:  # single messages in a wrapper were left out
                 rows = np.flatnonzero(np.diff(offsets) > 1)
-                holes = list(zip((offsets[rows] + 1).tolist(), (offsets[rows + 1] - 1).tolist(), strict=True))
-                is_leading = not holes and offsets[-1] >= damage.base_offset  # a wrapper's own offset is its last one
+                gaps = list(zip((offsets[rows] + 1).tolist(), (offsets[rows + 1] - 1).tolist(), strict=True))
+                is_leading = not gaps and offsets[-1] >= damage.base_offset  # a wrapper's own offset is its last one
                 before = int(offsets[0]) - 1
-                self._holes[damage.position] = [(before, before)] if is_leading else holes
+                self._gaps[damage.position] = [(before, before)] if is_leading else gaps
 
     def _take_finding(self, finding: Finding) -> None:
         is_cut = finding.kind == Kind.TRUNCATED_BATCH
@@ -217,8 +217,8 @@ class ExportReader:
     def _leave_out_rest(self, finding: Finding) -> None:
         """Leaves out what follows the records that could be read of a batch whose header is intact."""
         position = finding.position or 0
-        self.left_out += self._holes.get(position, [])
-        if position in self._holes and self._given[position] >= (finding.offset or 0):
+        self.left_out += self._gaps.get(position, [])
+        if position in self._gaps and self._given[position] >= (finding.offset or 0):
             return
         with self.source.location.at(finding.file).open() as file:
             header = read_headers(file.read(position, 1 << 10), np.zeros(1, np.int64))

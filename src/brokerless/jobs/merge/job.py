@@ -308,8 +308,8 @@ def _write(
     )
     refused = filled.batches[~taken]
     spans = zip(refused["first"].tolist(), (refused["last"] + 1).tolist(), strict=True)
-    holes = tuple(sorted((*filled.holes, *spans)))
-    return replace(filled, batches=filled.batches[taken], givers=filled.givers[taken], holes=holes), unfinished
+    gaps = tuple(sorted((*filled.gaps, *spans)))
+    return replace(filled, batches=filled.batches[taken], givers=filled.givers[taken], gaps=gaps), unfinished
 
 
 def _cleaned_until(task: MergeTask) -> int | None:

@@ -111,7 +111,7 @@ def losses(
     """Return what is in no replica of ``[start, end)``, and what no one knows the end of."""
     batches = filled.batches
     found: list[Loss] = []
-    for first, last in _bounded(filled.holes, replicas, leading, start=start, end=end):
+    for first, last in _bounded(filled.gaps, replicas, leading, start=start, end=end):
         before = int(np.searchsorted(batches["first"], first))
         overlapping = [
             loss
@@ -138,11 +138,11 @@ def losses(
 
 
 def _bounded(
-    holes: Sequence[Span], replicas: Sequence[MergedReplica], leading: int, start: int, end: int
+    gaps: Sequence[Span], replicas: Sequence[MergedReplica], leading: int, start: int, end: int
 ) -> list[tuple[int, int | None]]:
-    """Holes as first and last offsets, without what is before or after the log."""
+    """Gaps as first and last offsets, without what is before or after the log."""
     found: list[tuple[int, int | None]] = []
-    for first, until in holes:
+    for first, until in gaps:
         last = min(until, end) - 1
         if last >= max(first, start):
             found.append((max(first, start), last))
@@ -166,4 +166,4 @@ def cut_within(filled: MergedBatches, end: int) -> MergedBatches:
 
 
 def _holes_before(filled: MergedBatches, end: int) -> tuple[tuple[int, int], ...]:
-    return tuple((first, min(last, end)) for first, last in filled.holes if first < end)
+    return tuple((first, min(last, end)) for first, last in filled.gaps if first < end)

@@ -1,6 +1,6 @@
 """Merges replicas: the leading one's batches, and those of others where it is damaged or files are missing.
 
-A hole is where bytes are damaged or files are missing, never what compaction left out: there the leading replica is
+A gap is where bytes are damaged or files are missing, never what compaction left out: there the leading replica is
 right. Every batch is taken as a whole, and no offset twice.
 """
 
@@ -23,12 +23,12 @@ from brokerless.offset_spans import Span, union, without
 @dataclass(frozen=True, slots=True)
 class MergedBatches:
     """The batches of the merged log (:data:`INTACT_BATCH`) by offset, the replica that each is from, and what no
-    replica has. ``misfits``: batches of a replica, as (replica, row), that would fill a hole, but whose epoch
+    replica has. ``misfits``: batches of a replica, as (replica, row), that would fill a gap, but whose epoch
     cannot be there."""
 
     batches: NDArray[np.void]
     givers: RowNumbers
-    holes: tuple[Span, ...]
+    gaps: tuple[Span, ...]
     misfits: tuple[tuple[int, int], ...]
 
 
@@ -38,28 +38,28 @@ def fill(
     """Merges the replicas; those that come first in ``order`` are asked first. ``begin``: where the log begins."""
     leading = replicas[order[0]]
     batches, givers = leading.batches, np.full(len(leading.batches), order[0], np.int64)
-    holes = union([*_holes(leading), (begin, leading.begin), (max(leading.reach, begin), TO_THE_END)])
+    gaps = union([*_gaps(leading), (begin, leading.begin), (max(leading.reach, begin), TO_THE_END)])
     misfits: list[tuple[int, int]] = []
     used: list[tuple[int, int]] = []
     for number in order[1:]:
         replica, until = replicas[number], agreements[number].until
         rows = np.flatnonzero(replica.batches["last"] < until)
-        inside = rows[_are_within(replica.batches[rows], holes)]
+        inside = rows[_are_within(replica.batches[rows], gaps)]
         fits = _fit(replica.batches[inside], batches)
         misfits += [(number, row) for row in inside[~fits].tolist()]
         taken = inside[fits]
         if len(taken):
             used.append((number, int(replica.batches["first"][taken[0]])))
             batches, givers = _together(batches, givers, replica.batches[taken], number)
-        unused = np.setdiff1d(rows[_meet(replica.batches[rows], holes)], taken, assume_unique=True)
+        unused = np.setdiff1d(rows[_meet(replica.batches[rows], gaps)], taken, assume_unique=True)
         known = [(replica.begin, min(until, replica.reach))]
-        holes = without(holes, without(known, union([*_holes(replica), *_spans(replica.batches[unused])])))
+        gaps = without(gaps, without(known, union([*_gaps(replica), *_spans(replica.batches[unused])])))
     if used and any(replica.is_compacted for replica in replicas):
         for number, first in used:
             batches, givers = _less_compacted(
                 batches, givers, replicas[number], number=number, first=first, until=agreements[number].until
             )
-    return MergedBatches(batches, givers, tuple(holes), tuple(misfits))
+    return MergedBatches(batches, givers, tuple(gaps), tuple(misfits))
 
 
 def differing(replica: MergedReplica, until: int, batches: NDArray[np.void]) -> RowNumbers:
@@ -75,7 +75,7 @@ def differing(replica: MergedReplica, until: int, batches: NDArray[np.void]) -> 
     return np.flatnonzero(meets & is_whole & ~is_same(ours, theirs))
 
 
-def _holes(replica: MergedReplica) -> list[Span]:
+def _gaps(replica: MergedReplica) -> list[Span]:
     return union(
         (loss.first_offset, TO_THE_END if loss.last_offset is None else loss.last_offset + 1) for loss in replica.losses
     )
@@ -85,16 +85,16 @@ def _spans(batches: NDArray[np.void]) -> list[Span]:
     return list(zip(batches["first"].tolist(), (batches["last"] + 1).tolist(), strict=True))
 
 
-def _are_within(batches: NDArray[np.void], holes: Sequence[Span]) -> NDArray[np.bool_]:
-    if not holes:
+def _are_within(batches: NDArray[np.void], gaps: Sequence[Span]) -> NDArray[np.bool_]:
+    if not gaps:
         return np.zeros(len(batches), np.bool_)
-    starts, ends = np.array(holes, np.int64).T
+    starts, ends = np.array(gaps, np.int64).T
     at = np.searchsorted(starts, batches["first"], side="right") - 1
     return (at >= 0) & (batches["last"] < ends[np.maximum(at, 0)])
 
 
-def _meet(batches: NDArray[np.void], holes: Sequence[Span]) -> NDArray[np.bool_]:
-    starts, ends = np.array([*holes, (TO_THE_END, TO_THE_END)], np.int64).T
+def _meet(batches: NDArray[np.void], gaps: Sequence[Span]) -> NDArray[np.bool_]:
+    starts, ends = np.array([*gaps, (TO_THE_END, TO_THE_END)], np.int64).T
     return starts[np.searchsorted(ends, batches["first"], side="right")] <= batches["last"]
 
 
@@ -120,7 +120,7 @@ def _together(
 def _less_compacted(
     batches: NDArray[np.void], givers: RowNumbers, replica: MergedReplica, number: int, first: int, until: int
 ) -> tuple[NDArray[np.void], RowNumbers]:
-    """A hole in a compacted log was filled with records that a later one made void; from there on, nothing of that
+    """A gap in a compacted log was filled with records that a later one made void; from there on, nothing of that
     replica may be missing, for it may be a tombstone that did so, or a marker that the leading replica needs no
     more."""
     rows = np.flatnonzero((replica.batches["first"] >= first) & (replica.batches["last"] < until))

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from brokerless import arrow
 from brokerless.clock import epoch_ms
-from brokerless.log.storage import own_files, paths
+from brokerless.log.storage import guarded_files, paths
 from brokerless.table_formats.iceberg.tables import data_file
 from brokerless.table_formats.parquet_bounds import columns_with_bounds, floats_without_bounds
 from brokerless.table_formats.rows import DATE
@@ -202,7 +202,7 @@ def maintain_delta(table: Any, file_bytes: int, keep_s: int) -> None:
     for each in filters or [None]:
         table.optimize.compact(each, target_size=file_bytes, writer_properties=_delta_properties(table))
         if not paths.is_remote(table.table_uri):  # else the files that were merged may be gone, and the merged one too
-            own_files.sync_all(paths.local(table.table_uri))
+            guarded_files.sync_all(paths.local(table.table_uri))
     hours = -(-keep_s // 3600)
     table.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False)
 

@@ -27,8 +27,8 @@ from brokerless.log.checkpoint.partition_metadata import partition_metadata
 from brokerless.log.own_file import OwnFile
 from brokerless.log.storage.atomic import SUFFIX, sync_directory, write_file
 from brokerless.log.storage.directory_lock import lock_directory
+from brokerless.log.storage.guarded_files import make_inner_directory, read_own, refuse_links
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import make_inner_directory, read_own, refuse_links
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.values import Value, WrongJsonError
 

@@ -25,8 +25,8 @@ from brokerless.log.directory import LogDirectory
 from brokerless.log.live_segments import check_permitted
 from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.directory_lock import only_job
+from brokerless.log.storage.guarded_files import make_directory
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import make_directory
 from brokerless.log.storage.paths import is_local_within, is_remote
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.tiered.detection import snapshot_path

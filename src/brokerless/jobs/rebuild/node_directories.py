@@ -31,7 +31,7 @@ from brokerless.log.commit.types import StagedPartition
 from brokerless.log.storage.atomic import rename, replacing, sync_directory, write_file
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import NO_BROKER
-from brokerless.log.storage.own_files import make_inner_directory, synced_together
+from brokerless.log.storage.guarded_files import make_inner_directory, synced_together
 from brokerless.progress import Done
 
 METADATA = names.partition_directory(names.CLUSTER_METADATA, 0)

@@ -17,8 +17,8 @@ from brokerless.errors import UsageError
 from brokerless.log import names
 from brokerless.log.own_file import OwnFile
 from brokerless.log.storage.atomic import sync_directory
+from brokerless.log.storage.guarded_files import is_own_directory
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import is_own_directory
 from brokerless.values import Int64, Value
 
 UNFINISHED = ".brokerless-rebuild"

@@ -23,7 +23,7 @@ class Loss:
     the log went. ``after`` and ``before``: the timestamps (ms) of what was saved around it, if any. ``regions``:
     the damaged bytes that were there; none if whole files are missing. ``upper_bound``: compaction may have taken
     some of these offsets. ``missing``: how many of them were not saved, where that is not all, as several
-    ``holes`` are reported as one."""
+    ``gaps`` are reported as one."""
 
     first_offset: int
     last_offset: int | None
@@ -32,7 +32,7 @@ class Loss:
     regions: tuple[Region, ...]
     upper_bound: bool = False
     missing: int | None = None
-    holes: int = 1
+    gaps: int = 1
 
     @property
     def offsets(self) -> int | None:
@@ -127,7 +127,7 @@ class _Spans:
 
 def summed(losses: Iterable[Loss]) -> tuple[Loss, ...]:
     """The same in bounded memory: neighbours are reported as one where there are too many."""
-    bounded = BoundedList(_together, lambda loss: (loss.last_offset is None, loss.upper_bound), lambda loss: loss.holes)
+    bounded = BoundedList(_together, lambda loss: (loss.last_offset is None, loss.upper_bound), lambda loss: loss.gaps)
     bounded.add(losses)
     return tuple(bounded.items)
 
@@ -139,7 +139,7 @@ def _together(one: Loss, other: Loss) -> Loss:
         before=other.before,
         regions=tuple(dict.fromkeys((*one.regions, *other.regions))),
         missing=(one.offsets or 0) + (other.offsets or 0),
-        holes=one.holes + other.holes,
+        gaps=one.gaps + other.gaps,
     )
 
 

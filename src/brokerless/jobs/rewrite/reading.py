@@ -123,7 +123,7 @@ class RewriteReader:
         yield from converter.flush()
 
     def _explain_gap(self, opened: OpenSegment) -> None:
-        """A hole before this segment that was not reported: in batches that are built again, nobody could see any more
+        """A gap before this segment that was not reported: in batches that are built again, nobody could see any more
         that compaction (or a deletion meanwhile) took these offsets."""
         before, base_offset = self._read_until, opened.segment.base_offset
         is_empty_end = opened.is_last and not opened.file.size

@@ -1,7 +1,7 @@
 """Salvages the intact batches of damaged partitions, as new partitions or tables, and lists what is lost.
 
 Every batch that is whole, has the right checksum and decodes is taken, wherever it is in the files of a partition;
-offsets never change, and what is missing stays a hole. Nothing is written to what is read.
+offsets never change, and what is missing stays a gap. Nothing is written to what is read.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.live_segments import as_it_lies, directory_as_it_lies
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.directory_lock import lock_directory, only_writer
+from brokerless.log.storage.guarded_files import open_own
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import open_own
 from brokerless.log.storage.paths import directory_name, is_remote
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.write.segment_state import put_aside
@@ -233,7 +233,7 @@ def trim(
 
 def _apply(planned: Trim, before: LogDirectory) -> None:
     """All files that go are renamed to ``.deleted`` first, the segments of a partition from the oldest on: whenever
-    this is killed, logs begin later and have no hole. Until all are renamed, a plan that is made again is the same one,
+    this is killed, logs begin later and have no gap. Until all are renamed, a plan that is made again is the same one,
     as it counts them. Then a mark says that they are the plan, and they are removed. A broker takes the first segment
     for a log's start, so that checkpoints can follow, when there is space for them.
 

@@ -23,8 +23,8 @@ from brokerless.log import names
 from brokerless.log.own_file import OwnFile
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import file_lock
+from brokerless.log.storage.guarded_files import open_own
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import open_own
 from brokerless.values import Int32, Int32OrNone, Int64, Value, WrongJsonError
 
 _UNIQUE = re.compile(r"[0-9a-f]{32}")

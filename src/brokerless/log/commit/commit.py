@@ -36,7 +36,7 @@ from brokerless.log.recovery.log_loader import load_log
 from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import NO_BROKER, DirectoryLock, clean_mark_removed
-from brokerless.log.storage.own_files import is_own_directory, make_directory, refuse_links
+from brokerless.log.storage.guarded_files import is_own_directory, make_directory, refuse_links
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.tail import look
 

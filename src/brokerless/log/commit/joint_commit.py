@@ -18,7 +18,7 @@ from brokerless.log.checkpoint.commit_journal import Journal, Renaming, load_jou
 from brokerless.log.commit.commit import aside_of, complete, recover_commit_locked
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import DirectoryLock
-from brokerless.log.storage.own_files import is_own_directory
+from brokerless.log.storage.guarded_files import is_own_directory
 
 
 def commit_together(parts: Mapping[Path, Sequence[Renaming]]) -> None:

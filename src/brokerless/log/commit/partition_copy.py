@@ -45,8 +45,8 @@ from brokerless.log.settings.definitions import versions
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import lock_directory, was_clean_shutdown
+from brokerless.log.storage.guarded_files import make_inner_directory, open_own, sync
 from brokerless.log.storage.location import DirectoryEntry, Location
-from brokerless.log.storage.own_files import make_inner_directory, open_own, sync
 from brokerless.log.storage.paths import local
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.progress import ignore

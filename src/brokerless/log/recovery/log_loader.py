@@ -18,7 +18,7 @@ from brokerless.log.producer.state import snapshots_out_of_range, stray_snapshot
 from brokerless.log.recovery.plan import RecoveryPlan, apply_recovery, plan_recovery
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.directory_lock import only_writer
-from brokerless.log.storage.own_files import refuse_links
+from brokerless.log.storage.guarded_files import refuse_links
 from brokerless.log.storage.segment_files import list_files
 from brokerless.log.write.log_writer import LogContents, LogWriter
 from brokerless.log.write.new_partition import checked_name

@@ -40,8 +40,8 @@ from brokerless.log.recovery.segment import (
 )
 from brokerless.log.recovery.trust import Flushed, RecoveryReason, TrustedSegment, trusted
 from brokerless.log.storage.atomic import sync_directory, write_file
+from brokerless.log.storage.guarded_files import open_own, sync
 from brokerless.log.storage.location import DirectoryEntry, Location
-from brokerless.log.storage.own_files import open_own, sync
 from brokerless.log.storage.segment_files import SegmentFiles
 from brokerless.log.write.active_segment import SegmentState
 from brokerless.log.write.segment_state import describe_segment, remove_segments

@@ -9,8 +9,8 @@ from pathlib import Path
 from brokerless.log import names
 from brokerless.log.recovery.segment import check_split, follow_parts
 from brokerless.log.segment import scan
+from brokerless.log.storage.guarded_files import open_own
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import open_own
 from brokerless.progress import ignore
 
 _BLOCK = 8 << 20

@@ -2,7 +2,7 @@
 
 As Kafka does it: the new file is written beside the old one as ``NAME.tmp``, synced, and renamed; then the directory is
 synced, without which the new name could be lost. It has the owner, the group and the mode of the old one. Local paths
-only; no link is followed (:mod:`own_files`).
+only; no link is followed (:mod:`guarded_files`).
 
 Sources: ``CheckpointFile``, ``PartitionMetadataFile`` and ``Utils.atomicMoveWithFallback`` (4.1.1).
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from brokerless.errors import UnwritableError
-from brokerless.log.storage.own_files import create, give_as, open_directory, sync, sync_path
+from brokerless.log.storage.guarded_files import create, give_as, open_directory, sync, sync_path
 
 SUFFIX = ".tmp"
 """What Kafka adds to the name of a file that is not complete yet; one that remains is replaced by the next attempt."""

@@ -18,6 +18,7 @@ from brokerless.log import names
 from brokerless.log.storage import paths
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.directory_lock import DirectoryLock, lock_directory
+from brokerless.log.storage.guarded_files import is_own_directory, make_directory, open_directory, remove_tree
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.object_store import (
     BLOCK,
@@ -27,7 +28,6 @@ from brokerless.log.storage.object_store import (
     remove_objects,
     upload,
 )
-from brokerless.log.storage.own_files import is_own_directory, make_directory, open_directory, remove_tree
 
 
 @dataclass(frozen=True, slots=True)

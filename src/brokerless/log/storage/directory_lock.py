@@ -23,8 +23,8 @@ from pathlib import Path
 from brokerless.errors import UnreadableError, UnwritableError, UsageError
 from brokerless.log import names
 from brokerless.log.storage.atomic import SUFFIX, rename, write_file
+from brokerless.log.storage.guarded_files import open_own, read_own
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import open_own, read_own
 
 NO_BROKER = b'{"version":0,"brokerEpoch":-1}'
 """The mark of a clean stop (``.kafka_cleanshutdown``) where no broker was (``CleanShutdownFileHandler``, 4.1.1)."""

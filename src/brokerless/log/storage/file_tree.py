@@ -16,9 +16,9 @@ from uuid import uuid4
 
 from brokerless.log.storage import paths
 from brokerless.log.storage.atomic import write_in
+from brokerless.log.storage.guarded_files import create, make_directory, open_directory, remove_tree
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.object_store import fresh_file_system, open_object, put_object, remove_object
-from brokerless.log.storage.own_files import create, make_directory, open_directory, remove_tree
 from brokerless.log.storage.write_errors import storage_errors
 
 UNFINISHED = "_unfinished"

@@ -83,23 +83,23 @@ class LocalFile:
         with unreadable(self.path, OSError):
             if length <= _SMALL:
                 return _array(os.pread(self.descriptor, length, position))
-        return self.read_after_space(position, length, 0)[1]
+        return self.read_with_headroom(position, length, 0)[1]
 
-    def read_after_space(self, position: int, length: int, space: int) -> tuple[memoryview, NDArray[np.uint8]]:
-        """Return what :meth:`read` gives, after ``space`` bytes that are free to be written, and the memory of both.
+    def read_with_headroom(self, position: int, length: int, headroom: int) -> tuple[memoryview, NDArray[np.uint8]]:
+        """Return what :meth:`read` gives, after ``headroom`` bytes that are free to be written, and the memory of both.
 
         Raises :class:`UnreadableError` where the system does not read.
         """
         _check_range(self.path, position, length)
         length = max(0, min(length, self.size - position))
-        room, buffer = self._memory.take(space + length, position - space)
+        room, buffer = self._memory.take(headroom + length, position - headroom)
         done = 0
         with unreadable(self.path, OSError):
             while done < length and (
-                got := os.preadv(self.descriptor, [room[space + done : space + length]], position + done)
+                got := os.preadv(self.descriptor, [room[headroom + done : headroom + length]], position + done)
             ):
                 done += got
-        return room, buffer[: space + done]
+        return room, buffer[: headroom + done]
 
     def expect_windows(self, count: int) -> None:
         """So many will be referred to at a time; the memory of that many is used again."""
@@ -252,22 +252,22 @@ class RemoteFile:
             start, data = near
             return _array(data)[position - start : position - start + length]
 
-    def read_after_space(self, position: int, length: int, space: int) -> tuple[memoryview, NDArray[np.uint8]]:
+    def read_with_headroom(self, position: int, length: int, headroom: int) -> tuple[memoryview, NDArray[np.uint8]]:
         """As of a local file; :meth:`take_findings` has what is found meanwhile once :meth:`count_as_read` is called.
 
         Raises :class:`UnreadableError` where the storage fails.
         """
         _check_range(self.path, position, length)
         length = max(0, min(length, self.size - position))
-        room, array = self._memory.take(space + length, position - space)
+        room, array = self._memory.take(headroom + length, position - headroom)
         with unreadable(self.path, Exception):
             if self._read_into is not None:
-                done = self._read_into(position, room[space:])
+                done = self._read_into(position, room[headroom:])
             else:
                 read = self._read(position, length)
                 done = len(read)
-                room[space : space + done] = read.data
-        return room, array[: space + done]
+                room[headroom : headroom + done] = read.data
+        return room, array[: headroom + done]
 
     def expect_windows(self, count: int) -> None:
         """As of a local file."""

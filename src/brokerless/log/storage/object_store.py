@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from brokerless.log.storage.atomic import replacing, sync_directory
+from brokerless.log.storage.guarded_files import make_directory
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import make_directory
 from brokerless.log.storage.write_errors import storage_errors
 
 BLOCK = 8 << 20

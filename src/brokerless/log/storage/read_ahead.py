@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # NumPy takes most of the time of `--help`, which reads no fi
     import numpy as np
     from numpy.typing import NDArray
 
-SPACE = 1 << 20
+HEADROOM = 1 << 20
 """Bytes before a window: about the largest batch that brokers take by default (``message.max.bytes``). What is cut of a
 larger one is read again."""
 _AHEAD = 32 << 20
@@ -33,7 +33,7 @@ _SMALLEST = 1 << 16
 class Window:
     """Bytes of a file from ``position`` on: as many as ``length`` says, once it is read, unless the file ends before.
 
-    ``memory`` is writable, ``array`` is not; both begin with :data:`SPACE` free bytes."""
+    ``memory`` is writable, ``array`` is not; both begin with :data:`HEADROOM` free bytes."""
 
     position: int
     length: int
@@ -73,7 +73,7 @@ class ReadAhead:
     def fetch(self, window: Window) -> None:
         """Reads a window. Where the system does not read, it stays empty: :meth:`read` says why."""
         try:
-            window.memory, window.array = self._file.read_after_space(window.position, window.length, SPACE)
+            window.memory, window.array = self._file.read_with_headroom(window.position, window.length, HEADROOM)
         except UnreadableError:
             window.memory = window.array = None
 
@@ -98,18 +98,18 @@ class ReadAhead:
         window = self._planned[0] if self._planned else None
         if window is None or window.array is None or window.memory is None or position + least > window.end:
             return None, 0
-        at, length = SPACE + position - window.position, window.end - position
-        if at < SPACE:
+        at, length = HEADROOM + position - window.position, window.end - position
+        if at < HEADROOM:
             cut = self._cut(position, window.position)
             if cut is None:
                 return None, 0
-            window.memory[at:SPACE] = cut
+            window.memory[at:HEADROOM] = cut
         self._planned.popleft()
         return window.array[at:], length
 
     def _cut(self, position: int, end: int) -> memoryview | None:
         """Return what was read last of these bytes, if that is all of them and not too much."""
-        if self._last is None or end - position > SPACE:
+        if self._last is None or end - position > HEADROOM:
             return None
         began, buffer = self._last
         return buffer[position - began :].data if began <= position and began + len(buffer) == end else None
@@ -146,7 +146,7 @@ class RemoteWindows:
         self._request(self._ahead)
         while self._fetching and self._fetching[0][0].end <= position:
             self._fetching.popleft()[1].cancel()
-        if self._fetching and self._fetching[0][0].position <= position + SPACE:
+        if self._fetching and self._fetching[0][0].position <= position + HEADROOM:
             self._fetching.popleft()[1].result()
         buffer, length = self._ahead.read(position, 0, least)
         self._file.count_as_read(position + len(buffer))

@@ -29,7 +29,7 @@ from brokerless.log.tiered.listing.folder import Folder, FolderObjects
 from brokerless.log.tiered.listing.snapshot_folders import folders_of
 from brokerless.log.tiered.manifest import LIMIT, Manifest, parse_manifest
 from brokerless.log.tiered.object_names import ObjectKind, PartitionName
-from brokerless.log.tiered.remote_history import Held, InBucket, Standing, is_read_alone, standing_of, verdict_of
+from brokerless.log.tiered.remote_history import Elsewhere, InBucket, Standing, is_read_alone, standing_of, verdict_of
 from brokerless.log.tiered.segment_log import check_ends, read_index
 from brokerless.log.tiered.segments import (
     RemoteLog,
@@ -484,7 +484,7 @@ def _leave_out(folder: Folder, unread: Mapping[str, str]) -> None:
         objects, standing = folder.objects[key], standing_of(unread[key[1]])
         if key[1] in needed:
             continue
-        verdict = verdict_of(standing, InBucket.WHOLE, Held.COPY)
+        verdict = verdict_of(standing, InBucket.WHOLE, Elsewhere.COPY)
         place = min(each.path for each in objects.values()) if "log" not in objects else objects["log"].path
         if verdict.kind is not None:
             text = f"not read: {_UNREAD[standing]}"

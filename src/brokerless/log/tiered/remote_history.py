@@ -16,7 +16,7 @@ from brokerless.findings import Kind, Severity
 class Standing(Enum):
     """A segment's standing by the metadata of brokers."""
 
-    READ = "its copy was finished, and brokers read it"
+    REFERENCED = "its copy was finished, and brokers read it"
     REPLACED = "its copy was finished, and a later one has taken its place"
     STARTED = "its copy began"
     DELETING = "its deletion began"
@@ -32,7 +32,7 @@ class InBucket(Enum):
     UNREADABLE = "objects without a manifest or a log, or none"
 
 
-class Held(Enum):
+class Elsewhere(Enum):
     """Another place that has the offsets of a segment."""
 
     COPY = "other whole segments that are read"
@@ -49,17 +49,17 @@ class SegmentVerdict:
 
 
 Verdicts = tuple[SegmentVerdict, SegmentVerdict, SegmentVerdict]
-"""By :class:`Held`: in a copy, in the local log, nowhere."""
+"""By :class:`Elsewhere`: in a copy, in the local log, nowhere."""
 
 
 def _missing(kind: Kind) -> Verdicts:
-    held = SegmentVerdict(kind, "warning")
-    return held, held, SegmentVerdict(kind, "error")
+    elsewhere = SegmentVerdict(kind, "warning")
+    return elsewhere, elsewhere, SegmentVerdict(kind, "error")
 
 
 def _left_out(kind: Kind) -> Verdicts:
-    held = SegmentVerdict(kind)
-    return held, held, SegmentVerdict(Kind.REMOTE_SEGMENT_NEEDED, "warning")
+    elsewhere = SegmentVerdict(kind)
+    return elsewhere, elsewhere, SegmentVerdict(Kind.REMOTE_SEGMENT_NEEDED, "warning")
 
 
 _NOTHING = SegmentVerdict(None)
@@ -68,9 +68,9 @@ _UNFINISHED = _left_out(Kind.REMOTE_SEGMENT_UNFINISHED)
 _DELETED = _left_out(Kind.REMOTE_SEGMENT_DELETED)
 
 TABLE: Mapping[tuple[Standing, InBucket], Verdicts] = {
-    (Standing.READ, InBucket.WHOLE): (_NOTHING, _NOTHING, _NOTHING),
-    (Standing.READ, InBucket.CUT): _missing(Kind.REMOTE_OBJECT_SIZE),
-    (Standing.READ, InBucket.UNREADABLE): _missing(Kind.REMOTE_SEGMENT_LOST),
+    (Standing.REFERENCED, InBucket.WHOLE): (_NOTHING, _NOTHING, _NOTHING),
+    (Standing.REFERENCED, InBucket.CUT): _missing(Kind.REMOTE_OBJECT_SIZE),
+    (Standing.REFERENCED, InBucket.UNREADABLE): _missing(Kind.REMOTE_SEGMENT_LOST),
     **{(Standing.REPLACED, found): _REPLACED for found in InBucket},
     **{(Standing.STARTED, found): _UNFINISHED for found in InBucket},
     **{(standing, found): _DELETED for standing in (Standing.DELETING, Standing.DELETED) for found in InBucket},
@@ -79,9 +79,9 @@ TABLE: Mapping[tuple[Standing, InBucket], Verdicts] = {
 }
 
 
-def verdict_of(standing: Standing, found: InBucket, held: Held) -> SegmentVerdict:
+def verdict_of(standing: Standing, found: InBucket, elsewhere: Elsewhere) -> SegmentVerdict:
     """Return the finding about a segment in such a state."""
-    return TABLE[standing, found][list(Held).index(held)]
+    return TABLE[standing, found][list(Elsewhere).index(elsewhere)]
 
 
 _STANDINGS = {
@@ -97,7 +97,7 @@ def standing_of(state: str | None, *, is_referenced: bool = False) -> Standing:
     whether brokers read it."""
     if state is None:
         return Standing.UNKNOWN
-    return Standing.READ if is_referenced else _STANDINGS[state]
+    return Standing.REFERENCED if is_referenced else _STANDINGS[state]
 
 
 def is_read_alone(standing: Standing) -> bool:

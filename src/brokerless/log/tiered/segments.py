@@ -18,7 +18,7 @@ from brokerless.log.tiered.manifest import Manifest
 from brokerless.log.tiered.object_names import ObjectKind
 from brokerless.log.tiered.remote_history import (
     LEFT_OUT,
-    Held,
+    Elsewhere,
     InBucket,
     Standing,
     is_deleted_first,
@@ -374,11 +374,11 @@ def graded_left_out(
     if finding.kind in DAMAGED_SEGMENT:
         if finding.severity != "error" or finding.file in own or not _is_in(start, local):
             return finding
-        return replace(finding, severity=verdict_of(Standing.READ, InBucket.CUT, Held.LOCAL).severity)
+        return replace(finding, severity=verdict_of(Standing.REFERENCED, InBucket.CUT, Elsewhere.LOCAL).severity)
     standing = LEFT_OUT.get(finding.kind)
     if standing is None or start < log_start or _is_in(start, read) or is_deleted_first(standing, start, read):
         return finding
-    verdict = verdict_of(standing, InBucket.UNREADABLE, Held.NOWHERE)
+    verdict = verdict_of(standing, InBucket.UNREADABLE, Elsewhere.NOWHERE)
     return replace(finding, kind=verdict.kind or finding.kind, severity=verdict.severity)
 
 

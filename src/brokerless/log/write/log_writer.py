@@ -34,7 +34,7 @@ from brokerless.log.config import LogConfig
 from brokerless.log.producer.loading import LoadedProducers, load_producers
 from brokerless.log.producer.state import CompletedTransaction, ProducerState, aborted_entry, snapshots_out_of_range
 from brokerless.log.storage.atomic import sync_directory, write_file
-from brokerless.log.storage.own_files import open_own
+from brokerless.log.storage.guarded_files import open_own
 from brokerless.log.storage.segment_files import list_files
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.write.active_segment import SegmentState, roll_offset

@@ -11,7 +11,7 @@ from brokerless.log.checkpoint.topic_ids import random_id
 from brokerless.log.producer.loading import LoadedProducers
 from brokerless.log.producer.state import ProducerState
 from brokerless.log.storage.atomic import write_file
-from brokerless.log.storage.own_files import make_inner_directory
+from brokerless.log.storage.guarded_files import make_inner_directory
 from brokerless.log.write.active_segment import SegmentState
 from brokerless.log.write.log_writer import LogContents
 

@@ -19,8 +19,8 @@ from brokerless.log.index.readers import TimeIndex, load_offset_index, load_time
 from brokerless.log.segment import scan_headers
 from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.files import File
+from brokerless.log.storage.guarded_files import sync
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import sync
 from brokerless.log.storage.segment_files import SegmentFiles
 from brokerless.log.write.active_segment import (
     SegmentState,
@@ -43,7 +43,7 @@ KINDS: tuple[names.SegmentFileKind, ...] = (
 
 def remove_segments(directory: Path, base_offsets: Iterable[int]) -> None:
     """Removes segments, in this order: all files are renamed to ``.deleted`` first, those of a segment durably before
-    those of the next, so that a crash leaves no half of one, and a power loss no hole between two. Raises OSError."""
+    those of the next, so that a crash leaves no half of one, and a power loss no gap between two. Raises OSError."""
     for path in put_aside(directory, base_offsets):
         path.unlink()
 

@@ -19,7 +19,7 @@ from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log import names
 from brokerless.log.config import LogConfig
-from brokerless.log.storage.own_files import open_own, sync
+from brokerless.log.storage.guarded_files import open_own, sync
 from brokerless.log.write.active_segment import SegmentFollower, SegmentState, limits_of
 
 _MOST_AT_ONCE = 1 << 30

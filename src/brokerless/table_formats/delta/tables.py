@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from brokerless import arrow
 from brokerless.clock import now
 from brokerless.log.storage import file_tree, paths
+from brokerless.log.storage.guarded_files import give_to_owner, read_own, sync_path
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import give_to_owner, read_own, sync_path
 from brokerless.table_formats import export_state
 from brokerless.table_formats.catalog import table_name
 from brokerless.table_formats.data_files import DataTarget, is_there_remote, missing_files

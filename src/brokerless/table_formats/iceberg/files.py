@@ -10,8 +10,8 @@ from typing import Any
 
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
-from brokerless.log.storage import own_files, paths
-from brokerless.log.storage.own_files import sync_path
+from brokerless.log.storage import guarded_files, paths
+from brokerless.log.storage.guarded_files import sync_path
 
 
 class SyncedFiles(PyArrowFileIO):
@@ -27,18 +27,18 @@ class SyncedFiles(PyArrowFileIO):
 class _SyncedFile(PyArrowFile):
     def create(self, overwrite: bool = False) -> Any:
         path = Path(self._path)
-        own_files.make_directory(path.parent)
+        guarded_files.make_directory(path.parent)
         return _OutputStream(path, os.O_TRUNC if overwrite else os.O_EXCL)
 
 
 class _OutputStream(io.BufferedWriter):
     def __init__(self, path: Path, flags: int) -> None:
-        super().__init__(io.FileIO(own_files.open_own(path, os.O_WRONLY | os.O_CREAT | flags), "wb"))
+        super().__init__(io.FileIO(guarded_files.open_own(path, os.O_WRONLY | os.O_CREAT | flags), "wb"))
         self._parent = path.parent
 
     def close(self) -> None:
         if not self.closed:
             self.flush()
-            own_files.sync(self.fileno())
+            guarded_files.sync(self.fileno())
             super().close()
             sync_path(self._parent)

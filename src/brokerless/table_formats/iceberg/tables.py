@@ -17,8 +17,8 @@ import pyarrow as pa
 from brokerless import arrow
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log.storage import paths
+from brokerless.log.storage.guarded_files import give_to_owner, make_directory
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import give_to_owner, make_directory
 from brokerless.table_formats import export_state
 from brokerless.table_formats.catalog import Catalog, table_name
 from brokerless.table_formats.data_files import DataTarget, is_there_remote, missing_files

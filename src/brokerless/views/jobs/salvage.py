@@ -69,7 +69,7 @@ def loss_lines(losses: Sequence[tuple[str, Loss]]) -> Iterator[str]:
     ]
     yield from table(_LOSSES, cells, right=("count", "bytes")) if cells else iter(())
     if rest:
-        holes, offsets = sum(loss.holes for loss in rest), sum(loss.offsets or 0 for loss in rest)
+        holes, offsets = sum(loss.gaps for loss in rest), sum(loss.offsets or 0 for loss in rest)
         yield f"and {count_of(holes, 'more hole')} with {count_of(offsets, 'offset')}; --json lists more of them"
 
 
@@ -149,7 +149,7 @@ def loss_row(loss: Loss) -> dict[str, Any]:
         "firstOffset": loss.first_offset,
         "lastOffset": loss.last_offset,
         "offsets": loss.offsets,
-        "holes": loss.holes,
+        "holes": loss.gaps,
         "isUpperBound": loss.upper_bound,
         "sizeInBytes": loss.bytes,
         "timestampAfter": loss.after,

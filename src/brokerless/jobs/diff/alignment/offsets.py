@@ -316,7 +316,7 @@ def _is_compacted(partition: PartitionPath, policies: list[str], *, is_written: 
     policy, as a cleaner was there once. None where nothing but batches can say so. ``is_written``: the side is what an
     erasure wrote.
 
-    An erasure, and a copy of records, has a cleaner's checkpoint of ours beside it, lest holes be taken for lost
+    An erasure, and a copy of records, has a cleaner's checkpoint of ours beside it, lest gaps be taken for lost
     segments: no cleaner was there."""
     if partition.topic in names.COMPACTED_BY_KAFKA or any("compact" in each for each in policies):
         return True

@@ -10,9 +10,9 @@ from brokerless.log.backups.names import has_backup
 from brokerless.log.backups.snapshot import SnapshotSegment
 from brokerless.log.backups.state import SnapshotState
 from brokerless.log.storage.atomic import replacing
+from brokerless.log.storage.guarded_files import make_directory
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.object_store import copy_object
-from brokerless.log.storage.own_files import make_directory
 from brokerless.log.storage.paths import is_local_within
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.storage.write_errors import unwritable

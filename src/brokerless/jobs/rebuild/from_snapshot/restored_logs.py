@@ -19,8 +19,8 @@ from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig, with_segment_bytes
 from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.guarded_files import make_inner_directory
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import make_inner_directory
 from brokerless.progress import ignore
 from brokerless.tables.read_options import bound
 

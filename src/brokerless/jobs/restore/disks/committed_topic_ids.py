@@ -22,8 +22,8 @@ from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.internals.metadata.cluster import Cluster
 from brokerless.log.segment import scan
+from brokerless.log.storage.guarded_files import open_own
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.own_files import open_own
 from brokerless.progress import Report
 
 ChangedTopicIds = Mapping[bytes, bytes]

@@ -39,7 +39,7 @@ from brokerless.log.config import UNBOUNDED
 from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.own_files import make_inner_directory, open_own
+from brokerless.log.storage.guarded_files import make_inner_directory, open_own
 from brokerless.progress import Done, Report
 
 OWNER = "b0ce1e57"

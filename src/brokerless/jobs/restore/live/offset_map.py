@@ -26,7 +26,7 @@ from brokerless.kafka_names import TopicPartition
 from brokerless.log.own_file import end_of_lines
 from brokerless.log.storage.atomic import replacing, sync_directory
 from brokerless.log.storage.directory_lock import file_lock
-from brokerless.log.storage.own_files import make_directory, open_own
+from brokerless.log.storage.guarded_files import make_directory, open_own
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.schemas import NAME
 from brokerless.values import (

@@ -13,7 +13,7 @@ from tests.require import require
 from brokerless.errors import UnwritableError
 from brokerless.log import names
 from brokerless.log.storage.atomic import write_file
-from brokerless.log.storage.own_files import make_directory, make_inner_directory, open_own
+from brokerless.log.storage.guarded_files import make_directory, make_inner_directory, open_own
 
 BROKER, GROUP = 4711, 4712
 """User and group IDs that nobody has."""

@@ -10,7 +10,7 @@ Span = tuple[int, int]
 
 
 def union(spans: Iterable[Span]) -> list[Span]:
-    """The same offsets in as few spans as possible, in order; empty spans are dropped."""
+    """Return the offsets in as few spans as possible, in order; empty spans are dropped."""
     merged: list[Span] = []
     for first, end in sorted(span for span in spans if span[0] < span[1]):
         if merged and first <= merged[-1][1]:

@@ -224,7 +224,8 @@ def man_page_of(name: str | None = None) -> str:
 
 @contextmanager
 def _working_at_once(options: Namespace) -> Generator[None]:
-    """As many threads or processes as ``--jobs`` says, and not Spark, which would be taken where there is very much."""
+    """Let as many threads or processes work as ``--jobs`` says, and not Spark, which would be taken where there is very
+    much."""
     jobs = getattr(options, "jobs", None)
     if jobs is None:
         yield

@@ -20,7 +20,7 @@ _JOBS_HELP = "how many read in parallel (default: one for each processor where t
 
 
 def add_paths(parser: ArgumentParser) -> None:
-    """What is read: logs, and which of their partitions."""
+    """Add what is read: logs, and which of their partitions."""
     add = parser.add_argument
     help_of_path = (
         "a log directory, a partition's directory, or a .log file; local, or a URL such as s3://bucket/orders-0"
@@ -104,13 +104,13 @@ def add_as_it_lies(parser: ArgumentParser) -> None:
 
 
 def add_all_below(parser: ArgumentParser) -> None:
-    """Whether a path may be above the log directories."""
+    """Add whether a path may be above the log directories."""
     help_of_below = "take all log directories that are in PATH, up to three levels below it, such as a broker's disks"
     parser.add_argument("--all-below", action="store_true", help=help_of_below)
 
 
 def add_selection(parser: ArgumentParser) -> None:
-    """Which partitions of a path are read."""
+    """Add which partitions of a path are read."""
     add = parser.add_argument
     add_topics(parser)
     add("--exclude-internal", action="store_true", help="skip Kafka's own topics, such as __consumer_offsets")
@@ -122,7 +122,7 @@ def add_selection(parser: ArgumentParser) -> None:
 
 
 def add_topics(parser: ArgumentParser) -> None:
-    """Which partitions, by topic and number."""
+    """Add which partitions, by topic and number."""
     add = parser.add_argument
     help_of_topic = "only this topic, or topics, as 'click*' (with * ? [...]); can be repeated"
     add("-t", "--topic", action="append", default=[], metavar="NAME", help=help_of_topic)
@@ -131,7 +131,7 @@ def add_topics(parser: ArgumentParser) -> None:
 
 
 def add_to(parser: ArgumentParser, *, required: bool = True) -> None:
-    """Where a command writes."""
+    """Add where a command writes."""
     help_of_to = "directory or URL to write to; created if it does not exist"
     parser.add_argument("--to", required=required, metavar="DIRECTORY", help=help_of_to)
 
@@ -170,7 +170,7 @@ def add_apply(parser: ArgumentParser, help_of_apply: str) -> None:
 
 
 def add_jobs(parser: ArgumentParser) -> None:
-    """How many threads or processes read, which is limited where commands are run."""
+    """Add how many threads or processes read, which is limited where commands are run."""
     parser.add_argument("--jobs", type=positive, metavar="N", help=_JOBS_HELP)
 
 
@@ -198,7 +198,7 @@ def add_no_prune(parser: ArgumentParser) -> None:
 
 
 def add_json_bytes(parser: ArgumentParser) -> None:
-    """How JSON holds bytes, in both directions."""
+    """Add how JSON holds bytes, in both directions."""
     help_of_bytes = (
         'bytes in JSON: as a string where they are UTF-8 and as {"base64": ...} where not, or always as a base64 '
         "string (default: auto)"
@@ -207,7 +207,7 @@ def add_json_bytes(parser: ArgumentParser) -> None:
 
 
 def add_decode(parser: ArgumentParser) -> None:
-    """How keys and values are decoded."""
+    """Add how keys and values are decoded."""
     add = parser.add_argument
     help_of_decode = "decode keys and values: by the schemas that they name, else as JSON, or as text, or as bytes"
     add("--decode", action="store_true", help=help_of_decode)
@@ -215,7 +215,7 @@ def add_decode(parser: ArgumentParser) -> None:
 
 
 def add_schemas_path(parser: ArgumentParser) -> None:
-    """Where schemas are."""
+    """Add where schemas are."""
     help_of_schemas = (
         "decode, with the schemas that are here: a log directory with the topic _schemas, JSON Lines of that topic, or "
         "a directory of .avsc, .proto and .json files (default: the topic _schemas beside the logs)"
@@ -224,7 +224,7 @@ def add_schemas_path(parser: ArgumentParser) -> None:
 
 
 def add_schemas(parser: ArgumentParser) -> None:
-    """Where schemas are, and the formats of what has none."""
+    """Add where schemas are, and the formats of what has none."""
     add = parser.add_argument
     add_schemas_path(parser)
     help_of_value = (
@@ -248,7 +248,7 @@ def decoding(options: Namespace) -> Decoding | None:
 def add_batch_settings(
     parser: ArgumentParser, *, codec: str | None, message_format: str | None, batch_size: str
 ) -> None:
-    """How batches are written. The defaults, None for those of each source batch; ``batch_size`` is its help."""
+    """Add how batches are written. The defaults, None for those of each source batch; ``batch_size`` is its help."""
 
     add = parser.add_argument
     add(

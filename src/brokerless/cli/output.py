@@ -36,7 +36,7 @@ _ends_with_reader = True
 
 @contextmanager
 def output_of_command(*, ends_with_reader: bool) -> Generator[None]:
-    """What a command writes meanwhile. ``ends_with_reader``: nothing is left to do for it once nobody reads on
+    """Direct what a command writes meanwhile. ``ends_with_reader``: nothing is left to do for it once nobody reads on
     (``| head``); else the rest of its output is lost, and its exit code is the same as with a reader."""
     global _latest, _ends_with_reader
     before, _latest, _ends_with_reader = _ends_with_reader, None, ends_with_reader
@@ -154,7 +154,8 @@ class Output:
             self.prose(each)
 
     def problems(self, texts: Iterable[str], is_incomplete: bool) -> None:
-        """What a command passed over, a line on stderr each; and whether something that was requested is missing."""
+        """Report what a command passed over, a line on stderr each; and whether something that was requested is
+        missing."""
         for text in texts:
             self.say(text)
             is_incomplete = True
@@ -168,7 +169,7 @@ class Output:
         self.say(str(error))
 
     def unreadable_within(self, error: UnreadableError) -> None:
-        """The same for a file or directory within such a path: the rest of it is read."""
+        """Report a file or directory within such a path: the rest of it is read."""
         self.exit_code = max(self.exit_code, FINDINGS)
         self._say_of_file(error.path, error.reason, str(error), error.kind)
 
@@ -240,7 +241,7 @@ class Output:
         return [each for log in self.open(options) for each in self.chosen(log, options)]
 
     def sources(self, options: Namespace) -> list[Source]:
-        """The same as sources of a job."""
+        """Return the selected partitions as sources of a job."""
         from brokerless.jobs.rewrite.plan import Source
 
         return [Source(directory, partitions) for directory, partitions in self.directories(options)]

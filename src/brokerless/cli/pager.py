@@ -138,7 +138,7 @@ def paged(name: str, options: Namespace | None = None) -> Generator[None]:
 
 @contextmanager
 def no_pager() -> Generator[None]:
-    """Whatever is written meanwhile goes through no pager."""
+    """Write through no pager meanwhile."""
     global _is_off
     before, _is_off = _is_off, True
     try:

@@ -214,7 +214,7 @@ def progress(what: str, total: int | None = None) -> Generator[Done]:
 
 @contextmanager
 def above_bar(data: bytes | memoryview | None = None, *, to_terminal: bool = True) -> Generator[None]:
-    """What is written within stands above the bar. ``data``: what goes to stdout, None for a line on stderr;
+    """Write what is written within above the bar. ``data``: what goes to stdout, None for a line on stderr;
     ``to_terminal``: whether it goes to a terminal."""
     if _bar is None:
         yield

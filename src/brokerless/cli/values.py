@@ -53,7 +53,7 @@ def size(text: str) -> int:
 
 
 def size_or_0(text: str) -> int:
-    """The same for settings of which Kafka takes 0 as well."""
+    """Parse a size of a setting of which Kafka takes 0 as well."""
     number = _bytes(text)
     if number > MAX_INT32:
         raise ArgumentTypeError(f"{text!r} is more than Kafka's limit of {MAX_INT32} bytes; use less")
@@ -66,7 +66,7 @@ def amount(text: str) -> int:
 
 
 def amount_or_all(text: str) -> int | str:
-    """The same, or ``all``."""
+    """Parse a number of bytes, or ``all``."""
     return "all" if text == "all" else amount(text)
 
 

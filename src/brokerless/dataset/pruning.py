@@ -124,8 +124,8 @@ def _is_possible(filter: Expression, schema: pa.Schema, known: Expression) -> bo
 
 
 def _divide_ends(cells: list[Interval], are_possible: Callable[[list[Interval]], list[Interval]]) -> list[Interval]:
-    """The same with the first and the last of each run of cells divided, of which those stay that may hold something;
-    what lies between them stays as one."""
+    """Return the intervals with the first and the last of each run of cells divided, of which those stay that may hold
+    something; what lies between them stays as one."""
     known: list[Interval] = []
     asked: list[Interval] = []
     for start, end in runs_of(cells):

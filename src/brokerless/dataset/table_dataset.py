@@ -189,7 +189,7 @@ class TableScanner:
                     yield each.slice(start, self.batch_size)
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The same as a stream."""
+        """Return the rows as a stream."""
         return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
 
     def scan_batches(self) -> Iterator[pa.RecordBatch]:

@@ -92,7 +92,7 @@ class FieldBuilder:
 
     @contextmanager
     def group(self, name: str) -> Generator[Group]:
-        """What is taken inside becomes a group; also what was taken until the sense ended."""
+        """Make a group of what is taken inside; also of what was taken until the sense ended."""
         group = Group(name, self.position)
         self._open.append(group)
         try:
@@ -208,7 +208,7 @@ def build(data: bytes, position: int, fill: Callable[[FieldBuilder], None], budg
 
 
 def _missing(fields: tuple[Field, ...], expected: str) -> tuple[Field, ...]:
-    """The same where the bytes end too early: the last one says what should follow."""
+    """Return the fields where the bytes end too early: the last one says what should follow."""
     if not fields:
         return fields
     last = fields[-1]

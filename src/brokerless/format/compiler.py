@@ -179,7 +179,7 @@ def inlined(function: F) -> F:
 
 
 def separate(function: F) -> F:
-    """The same for what is seldom done: compiled once for all calls in a kernel."""
+    """Compile what a kernel seldom does, once for all calls in it."""
     return cast("F", numba.njit(forceinline=False, **_HELPER_OPTIONS)(function))  # pyright: ignore
 
 
@@ -268,7 +268,7 @@ def _cached(function: Callable[..., Any]) -> Any:
 
 
 def _keep_if_possible(dispatcher: Any) -> Any:
-    """The same function, which is used also where its compiled code cannot be written, as on a full disk."""
+    """Return the function so that it is used also where its compiled code cannot be written, as on a full disk."""
     save = dispatcher._cache.save_overload
 
     def save_if_possible(signature: object, data: object) -> None:

@@ -190,7 +190,7 @@ def _kind_of(dtype: np.dtype[Any]) -> int:
 
 
 def _of_known_type(given: Any, kind: tuple[str, int, bool], what: str) -> Any:
-    """The same array with the dtype that is expected, of several that are equal; anything else is an error."""
+    """Return the array with the dtype that is expected, of several that are equal; anything else is an error."""
     dtype, dimensions, read_only = np.dtype(kind[0]), kind[1], kind[2]
     if not isinstance(given, np.ndarray):
         raise TypeError(f"No matching definition: {what} is {type(given).__name__}, and no array")

@@ -150,7 +150,7 @@ def _column(name: str) -> tuple[str, str] | None:
 
 
 def _within(source: InputSource, column: tuple[str, str]) -> InputSource:
-    """The same in a directory of this name."""
+    """Return the source in a directory of this name."""
     name, value = column
     if name == "topic":
         return replace(source, topic=unquote(value))

@@ -103,8 +103,8 @@ class InputFiles:
         return found
 
     def split(self, most: int) -> list[tuple[InputFiles, int]]:
-        """The same as several, about so many at most, in their order and about equally large, which can be sent to
-        other processes; and the bytes of each. Large files are in several of them."""
+        """Divide the files into several, about so many at most, in their order and about equally large, which can be
+        sent to other processes; and the bytes of each. Large files are in several of them."""
         total, before = self.size or 0, 0
         most_bytes = max(_PART, -(-total // most))
         sources = self._sources if most == 1 else [part for each in self._sources for part in _parts(each, most_bytes)]
@@ -120,7 +120,7 @@ class InputFiles:
         ]
 
     def refusal(self, error: RowError) -> UnreadableError:
-        """The same error, with the place of the row."""
+        """Return the error with the place of the row."""
         return refused(error, self.place(error.row))
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -183,7 +183,7 @@ class InputFiles:
 
 
 def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same, the next one being read meanwhile."""
+    """Yield the batches, the next one being read meanwhile."""
     with ThreadPoolExecutor(1, "brokerless-read") as reader:
         ahead = reader.submit(next, batches, None)
         while (batch := ahead.result()) is not None:
@@ -239,7 +239,7 @@ def _find(path: str | InputSource) -> list[InputSource]:
 
 
 def _parts(source: InputSource, most_bytes: int) -> list[InputSource]:
-    """The same in parts, if it is one file and larger than that."""
+    """Divide the source into parts, if it is one file and larger than that."""
     if len(source.files) > 1 or _size(source) <= most_bytes:
         return [source]
     parts = split_file(source.name, most_bytes)

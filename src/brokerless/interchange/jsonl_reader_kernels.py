@@ -149,7 +149,7 @@ def _string(text, at, out, to) -> tuple[int, int]:
 
 @kernel(f"UniTuple(int64, 2)({_TEXT}, int64, uint8[::1], int64)")
 def _base64(text, at, out, to):
-    """The same for a string of base64, decoded."""
+    """Decode a string of base64."""
     while True:
         if text[at] == 0x22:
             return at + 1, to

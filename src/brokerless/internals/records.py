@@ -124,7 +124,8 @@ def _decode_metadata(topic: str, value: bytes | None) -> InternalRecord:
 
 
 def _decode_embedded(data: dict[str, Any]) -> None:
-    """What the clients of a classic group said; left as bytes where it cannot be read, as Kafka's dump tool does."""
+    """Decode what the clients of a classic group sent; it is left as bytes where it cannot be read, as Kafka's dump
+    tool does."""
     if data["protocolType"] != "consumer":
         return
     for member in data["members"]:

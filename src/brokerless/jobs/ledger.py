@@ -199,7 +199,7 @@ class Ledger:
         return any(each.ranges for each in self.entries.values())
 
     def of_partition(self, topic: str | None, partition: int | None) -> list[Checked]:
-        """All that is known of a partition, of all of its copies, also of those that are gone."""
+        """Return all that is known of a partition, of all of its copies, also of those that are gone."""
         keys = self._keys.get((topic, partition), ())
         return [self.entries[key] for key in keys if key in self.entries]
 

@@ -106,7 +106,7 @@ class Chunk:
         return self if rows.all() else Chunk(self.buffer, self.base, self.batches.take(rows), self.file)
 
     def load(self, report: Report) -> Iterator[Chunk]:
-        """The same batches with their bytes, as many at once as lie near each other in a window. What is larger than
+        """Yield the batches with their bytes, as many at once as lie near each other in a window. What is larger than
         may be held, or is not there any more, is reported and left out."""
         if self.file is None:
             yield self
@@ -152,7 +152,7 @@ def scan(
 def scan_further(
     file: File, report: Report, start: int, end: int | None, before: Batches, step: int, windows: Windows | None
 ) -> Generator[Chunk]:
-    """The same for one who has read the batches before ``start`` in another way; ``before``: the last of them
+    """Scan on for a caller who has read the batches before ``start`` in another way; ``before``: the last of them
     (:func:`last_batches`)."""
     return _scan_by_windows(file, report, start, end=end, walk=_Walk(step, windows, chain_only=False, before=before))
 
@@ -160,7 +160,7 @@ def scan_further(
 def scan_in_one_pass(
     file: File, report: Report, one_pass: OnePass | None, start: int = 0, end: int | None = None
 ) -> Generator[Chunk]:
-    """The same; ``one_pass`` decodes intact batches of a local file as they are read, where that pays. These are given
+    """Scan on; ``one_pass`` decodes intact batches of a local file as they are read, where that pays. These are given
     without their bytes (:func:`decode_chunk`)."""
     if not isinstance(file, LocalFile) or file.size - start < ONE_PASS_FROM:
         one_pass = None
@@ -177,7 +177,7 @@ def scan_headers(
     *,
     chain_only: bool = False,
 ) -> Iterator[Chunk]:
-    """The same for callers that read headers, and seldom what is between them: of local files, little else is read, and
+    """Scan for callers that read headers, and seldom what is between them: of local files, little else is read, and
     chunks have to be loaded (:meth:`Chunk.load`). Of zeros at the end, one window is read."""
     at, before, resumed = start, NO_BATCHES, start - 1
     if isinstance(file, LocalFile) and file.size - start > HEADERS_FROM:

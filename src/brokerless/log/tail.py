@@ -65,7 +65,7 @@ def look(paths: PartitionPath, before: Tail | None = None) -> Tail:
 
 
 def look_into(file: File, active: SegmentPaths, before: Tail | None = None) -> Tail:
-    """The same of the last segment's log, which is open."""
+    """Find the end in the last segment's log, which is open."""
     start = Tail(active.base_offset, active.base_offset)
     if before is not None and before.base_offset == active.base_offset and _holds(before, file):
         start = before
@@ -77,7 +77,8 @@ def look_into(file: File, active: SegmentPaths, before: Tail | None = None) -> T
 def look_committed(
     paths: PartitionPath, before: Tail | None = None, start_offset: int | None = None, report: Report = ignore
 ) -> Tail:
-    """The same with transactions followed: from ``start_offset`` on (None: from the beginning), or on from ``before``.
+    """Find the end with transactions followed: from ``start_offset`` on (None: from the beginning), or on from
+    ``before``.
 
     Damaged batches of transactions are reported: without its marker, a transaction stays open.
     """

@@ -33,8 +33,8 @@ def walk(
 def walk_part(
     partition: PartitionPath, report: Report, selected: Range = EVERYTHING, requested: Range | None = None
 ) -> Iterator[OpenSegment]:
-    """The same of a part of a log, or of one whose ends were checked before: only what is missing between segments is
-    reported. Of a segment that ``skips_gap``, nothing is looked for."""
+    """Yield the segments of a part of a log, or of one whose ends were checked before: only what is missing between
+    segments is reported. Of a segment that ``skips_gap``, nothing is looked for."""
     for each in open_segments(partition, report, selected):
         yield each
         if each.skips_gap:

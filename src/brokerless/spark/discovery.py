@@ -66,7 +66,7 @@ def is_unknown(partition: PartitionPath) -> bool:
 
 
 def _check_there(options: Options, found: list[PartitionPath]) -> None:
-    """What is requested by name has to be there."""
+    """Check that what is requested by name is there."""
     names = sorted({each.topic for each in found if each.topic is not None})
     there = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "") if names else "none"
     for topic in sorted((options.topics.subscribe or frozenset()) - set(names)):

@@ -146,7 +146,7 @@ def plain_type(type_: Any) -> pa.DataType:
 
 
 def plain_field(field: pa.Field) -> pa.Field:
-    """The same for a field, whose metadata stay."""
+    """Return the field with its plain type and its metadata."""
     return field.with_type(plain_type(field.type))
 
 

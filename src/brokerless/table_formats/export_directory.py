@@ -21,7 +21,8 @@ def check_target(directory: Location) -> None:
 
 
 def refuse_log_directory(path: str, has_file: Callable[[str], bool]) -> None:
-    """The same where ``has_file`` says which files are there, as of tables whose library has settings of its own."""
+    """Refuse a log directory where ``has_file`` says which files are there, as of tables whose library has settings of
+    its own."""
     for name in (names.META_PROPERTIES, names.RECOVERY_POINT_CHECKPOINT):
         if has_file(name):
             raise UsageError(f"{path} is a broker's log directory ({name}); export to another directory")

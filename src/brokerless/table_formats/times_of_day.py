@@ -30,7 +30,7 @@ def physical_type(type_: Any) -> pa.DataType:
 
 
 def physical_schema(schema: pa.Schema) -> pa.Schema:
-    """The same for all columns."""
+    """Return the schema with physical types for all columns."""
     return pa.schema([field.with_type(physical_type(field.type)) for field in schema])
 
 

@@ -16,8 +16,8 @@ class Size(NamedTuple):
 
 
 def joined(batches: Iterator[pa.RecordBatch], small: Size, enough: Size) -> Iterator[pa.RecordBatch]:
-    """The same rows in the same order. A batch is joined to others if it has at most ``small`` rows and bytes, until
-    they have ``enough`` of either together. Others are not copied."""
+    """Yield the same rows in the same order, in larger batches. A batch is joined to others if it has at most ``small``
+    rows and bytes, until they have ``enough`` of either together. Others are not copied."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
 

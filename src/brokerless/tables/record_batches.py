@@ -145,8 +145,9 @@ def record_batches(
 def prepared_batches(
     pieces: Iterator[DecodedRows], topic: str | None, partition: int | None, schema: pa.Schema
 ) -> Iterator[tuple[pa.RecordBatch, Any]]:
-    """The same, and for each what was made of it where it was decoded, if that was: ``prepared`` is such pairs then. Of
-    one that is huge, nothing is held here when the next is decoded, and its memory is given back to the system."""
+    """Yield the batches, and for each what was made of it where it was decoded, if that was: ``prepared`` is such pairs
+    then. Of one that is huge, nothing is held here when the next is decoded, and its memory is given back to the
+    system."""
     for piece in pieces:
         prepared: list[tuple[pa.RecordBatch, Any]] | None = piece.prepared
         batches = iter(())

@@ -106,7 +106,7 @@ class UnfitError(ValueError):
         return self._why.in_field(self.path)
 
     def within(self, name: str) -> UnfitError:
-        """The same of a value in the field ``name``, or in an element of a list (``[]``)."""
+        """Return the error of a value in the field ``name``, or in an element of a list (``[]``)."""
         return UnfitError(self._why, joined_path(name, self.path))
 
     def __str__(self) -> str:

@@ -181,7 +181,7 @@ class SideScan:
             self._infer(column)
 
     def _add_messages(self, frames: framing.Frames, code: int) -> None:
-        """Which messages of a Protobuf schema records are; most are the first one, whose index is one zero byte."""
+        """Add which messages of a Protobuf schema records are; most are the first one, whose index is one zero byte."""
         frame = frames.known[code]
         schema = self._find(frame.framing, frame.id) if frame.framing == CONFLUENT else None
         if schema is None or schema.type != "PROTOBUF":
@@ -205,7 +205,7 @@ class SideScan:
         found.update(finder.used({each[:64] for each in framing.payloads(frames, rows[~is_first])}))
 
     def _look(self, column: Column, codes: Any) -> None:
-        """Whether what has no schema is JSON objects, or text."""
+        """Find out whether what has no schema is JSON objects, or text."""
         if not self.is_text:
             return
         rows = np.flatnonzero(codes == UNFRAMED)

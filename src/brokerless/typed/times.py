@@ -40,7 +40,8 @@ class Moment:
         return None if number is None or rest or _is_beyond(number, target) else number
 
     def cut_into(self, target: Any) -> int | None:
-        """The same in microseconds, downwards; None where :meth:`into` has one, in other units, or beyond the type."""
+        """Return the time in microseconds, downwards; None where :meth:`into` has one, in other units, or beyond the
+        type."""
         number, rest = self._scaled(target)
         is_cut = number is not None and rest and target.unit == "us"
         return None if number is None or not is_cut or _is_beyond(number, target) else number

@@ -147,12 +147,12 @@ class TopicType:
     value: SideType
 
     def with_nulls(self) -> TopicType:
-        """The same with null as the type of what was null everywhere, where that is known."""
+        """Return the type with null as the type of what was null everywhere, where that is known."""
         sides = [replace(side, type=side.inferred or side.type) for side in (self.key, self.value)]
         return TopicType(self.topic, *sides)
 
     def in_microseconds(self) -> TopicType:
-        """The same with microseconds for nanoseconds, for engines that have none."""
+        """Return the type with microseconds for nanoseconds, for engines that have none."""
         sides = [replace(side, type=in_microseconds(side.type)) for side in (self.key, self.value)]
         return TopicType(self.topic, *sides)
 

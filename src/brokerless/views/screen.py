@@ -33,7 +33,7 @@ _SCREEN = ContextVar("screen", default=_ANY)
 
 @contextmanager
 def shown_on(screen: Screen) -> Generator[None]:
-    """What is formatted meanwhile is for this screen."""
+    """Format for this screen what is formatted meanwhile."""
     before = _SCREEN.set(screen)
     try:
         yield

@@ -134,7 +134,7 @@ def run(options: Namespace) -> int:
 
 
 def _set_form(options: Namespace) -> None:
-    """What is written to a file is by its ending, where no option says it."""
+    """Set the form of a file by its ending, where no option says it."""
     if options.output == "csv":
         options.csv, options.output = True, None
     if options.output is not None and not options.output.strip("0123456789:-"):

@@ -88,7 +88,7 @@ def run(options: Namespace) -> int:
 
 
 def _redacted(result: CompactResult, secret: bytes) -> CompactResult:
-    """The same, without the keys of records."""
+    """Return the result without the keys of records."""
     from brokerless.views.records.redaction import redact_key
 
     keys = tuple(replace(each, key=redact_key(each.key, secret) or b"") for each in result.frequent_keys)

@@ -83,7 +83,7 @@ def run(options: Namespace) -> int:
 
 
 def _redacted(topic: TopicSize, secret: bytes) -> TopicSize:
-    """The same, without the keys of records."""
+    """Return the result without the keys of records."""
     from brokerless.views.records.redaction import redact_key
 
     by_key = Counter({redact_key(key, secret): stored for key, stored in topic.contents.by_key.items()})

@@ -204,7 +204,7 @@ def _show_all(session: Session, text: str, options: Namespace, output: Output, f
 
 
 def _set_mode(mode: str, options: Namespace) -> None:
-    """How results are shown from now on."""
+    """Set how results are shown from now on."""
     if mode not in _MODES:
         raise UsageError(f"there is no mode {mode!r}; there are {', '.join(_MODES)}")
     options.json, options.csv, options.lines = mode == "json", mode == "csv", mode == "line"

@@ -136,7 +136,7 @@ def scatter(buffer: NDArray[np.uint8], positions: Int64s, items: NDArray[Any]) -
 
 
 def check_writable(columns: RecordColumns, rows: int, to_magic: int) -> None:
-    """What ``MemoryRecordsBuilder`` refuses to append, in the first ``rows`` records."""
+    """Refuse what ``MemoryRecordsBuilder`` refuses to append, in the first ``rows`` records."""
     if (columns.timestamp[:rows] < layouts.NO_TIMESTAMP).any():
         refuse("IllegalArgumentException", "a timestamp below -1")
     if to_magic < layouts.MAGIC_V2 and rows and columns.header_ends[rows]:

@@ -56,6 +56,6 @@ def crc32c_ranges(
 def crc32_ranges(
     buffer: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64], out: NDArray[np.uint32]
 ) -> None:
-    """The same with CRC-32."""
+    """Compute CRC-32 of several ranges."""
     for row, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
         out[row] = zlib.crc32(buffer[start:end].tobytes())

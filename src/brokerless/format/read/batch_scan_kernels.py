@@ -43,8 +43,8 @@ def scan_buffer(
 def scan_file(
     descriptor: int, start: int, until: int, end: int, positions: NDArray[np.int64], heads: NDArray[np.uint8]
 ) -> tuple[int, int, int]:
-    """The same of a file that has ``end`` bytes; ``heads`` gets the first 61 bytes of each batch, with zeros after
-    the end. What stopped it may be :data:`NOT_READ`."""
+    """Find the batches of a file that has ``end`` bytes; ``heads`` gets the first 61 bytes of each batch, with zeros
+    after the end. What stopped it may be :data:`NOT_READ`."""
     at, found = start, 0
     while found < len(positions) and at < until:
         if at >= end - 17:

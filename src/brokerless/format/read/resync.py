@@ -324,7 +324,7 @@ def _find_expected(
 
 
 def _find_in_torn(read: ReadRange, size: int, start: int, expected: _Expected, largest: int) -> int | None:
-    """The same within a batch that is cut off, or whose size is wrong. No kernel is loaded for it, as the logs that end
+    """Find a batch within one that is cut off, or whose size is wrong. No kernel is loaded for it, as the logs that end
     within a batch are mostly those that a broker is writing to."""
     for position, length in _candidates(read, size, start, expected):
         if expected.may_end(read, position):

@@ -120,7 +120,7 @@ def read_remote_storage(
 def remote_storage(
     names_by_id: Mapping[str, str], settings: Mapping[str, Mapping[str, str]], metadata: RemoteMetadata
 ) -> RemoteStorage:
-    """The same of metadata that was read."""
+    """Return what is in remote storage by metadata that was read."""
     return _storage(tiered_topics(names_by_id, settings), metadata)
 
 

@@ -144,5 +144,5 @@ def log_directory_of(location: Location) -> Location:
 
 
 def without_remote(location: Location) -> Location:
-    """The same place without what is chosen of remote segments."""
+    """Return the place without what is chosen of remote segments."""
     return Location(location.path, {name: each for name, each in (location.options or {}).items() if name != OPTION})

@@ -74,7 +74,7 @@ class GapCheck:
         self.next_offset = missing.stop
 
     def pass_over_spans(self, missing: Iterable[Span]) -> None:
-        """The same for those spans of offsets in which the log goes on."""
+        """Pass over those spans of offsets in which the log goes on."""
         for first, end in missing:
             if self.next_offset is not None and first <= self.next_offset < end:
                 self.pass_over(range(self.next_offset, end))

@@ -285,7 +285,7 @@ class _Comparison:
         return self.places is None or (topic, partition) in self.places
 
     def _place(self, objects: SegmentObjects) -> None:
-        """Which offsets the segment has, for the judgement of others."""
+        """Record which offsets the segment has, for the verdicts on others."""
         key = objects.topic_id, objects.partition
         segment = self.metadata.of(*key).get(objects.segment_id)
         end = _end_of(objects, segment)

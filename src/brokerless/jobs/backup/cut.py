@@ -183,8 +183,8 @@ def end_of(partition: PartitionPath) -> int | None:
 
 
 def end_and_epochs(partition: PartitionPath) -> tuple[int, Epochs] | None:
-    """The same, with its leader epochs. These are read first: of an epoch that began meanwhile, nothing is taken for
-    known."""
+    """Return the end of a log with its leader epochs. These are read first: of an epoch that began meanwhile, nothing
+    is taken for known."""
 
     def look(paths: PartitionPath) -> tuple[int, Epochs] | None:
         if not paths.segments:

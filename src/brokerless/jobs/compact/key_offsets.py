@@ -76,8 +76,8 @@ class LastRows:
             self._make_room()
 
     def put_numbers(self, chosen: Bools, hashes: NDArray[np.uint64], numbers: NDArray[np.int64]) -> None:
-        """The same for rows that have numbers of their own (int64, 0 or more), in any order: the greatest number of
-        each key counts."""
+        """Put rows that have numbers of their own (int64, 0 or more), in any order: the greatest number of each key
+        counts."""
         from brokerless.jobs.compact.key_offsets_kernels import put_numbers
 
         row, flags = 0, chosen.view(np.uint8)

@@ -82,8 +82,8 @@ bytes were removed there, and the new bytes in hexadecimal digits."""
 def blank_values(
     columns: RecordColumns, chosen: NDArray[np.bool_], blanker: ValueBlanker | None, counts: Sequence[FieldCount] = ()
 ) -> tuple[RecordColumns, dict[int, RecordEdits]] | str:
-    """The same records, with the values of ``chosen`` (bool) blanked, wholly without a ``blanker``, and what changed of
-    them by offset; or why that is not possible. ``counts``: of the fields, to which these values are added."""
+    """Return the records with the values of ``chosen`` (bool) blanked, wholly without a ``blanker``, and what changed
+    of them by offset; or why that is not possible. ``counts``: of the fields, to which these values are added."""
     if blanker is None:
         return replace_values(columns, chosen), {}
     values: list[bytes | None] = []

@@ -59,7 +59,8 @@ class Selection:
         return self.header is None
 
     def canonical(self) -> bytes:
-        """The same bytes for the same selection, in whatever order the keys are: JSON in ASCII, without spaces."""
+        """Return the same bytes for the same selection, in whatever order the keys are: JSON in ASCII, without
+        spaces."""
         value: Any = self.where
         if self.keys is not None:
             value = sorted(base64.b64encode(each).decode() for each in self.keys)

@@ -139,8 +139,8 @@ def plan_topics(
     export: Export,
     report: Report,
 ) -> ExportPlan:
-    """The same for people: topics that cannot go where they should are findings, and ``report`` is called with them;
-    but where no topic can, the reasons are raised."""
+    """Plan an export for people: topics that cannot go where they should are findings, and ``report`` is called with
+    them; but where no topic can, the reasons are raised."""
     make = partial(plan, partitions, sources, directory, export)
     topics, refused = {each.topic or "" for each in partitions}, dict[str, str]()
     planned = make(refused.__setitem__) if len(topics) > 1 else make()

@@ -155,7 +155,7 @@ class ExportReader:
                 )
 
     def _recorded(self, decoded_rows: Iterator[DecodedRows]) -> Iterator[DecodedRows]:
-        """The same; of batches that are broken inside, how far they gave records."""
+        """Yield the rows, and record how far batches that are broken inside gave records."""
         for rows_read in decoded_rows:
             for damage in rows_read.decoded.damages:
                 self._record_damage(rows_read, damage)

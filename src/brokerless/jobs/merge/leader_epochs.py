@@ -57,11 +57,10 @@ def with_right_epochs(batches: NDArray[np.void], recorded: Epochs) -> NDArray[np
 def with_right_last_epoch(
     batches: NDArray[np.void], recorded: Epochs, others: Sequence[NDArray[np.void]]
 ) -> NDArray[np.void]:
-    """The same for the last batch, after which there is no evidence. A broker records an epoch before it
-    writes the first batch of it; so an epoch is wrong that only the last batch has and that is not recorded, if
-    another replica has the same batch with the epoch that is recorded, if none has one nearly as large, or if a
-    later one is recorded. Else the checkpoint may be older than the log, as in a replica that was taken while the
-    broker ran."""
+    """Correct the epoch of the last batch, after which there is no evidence. A broker records an epoch before it writes
+    the first batch of it; so an epoch is wrong that only the last batch has and that is not recorded, if another
+    replica has the same batch with the epoch that is recorded, if none has one nearly as large, or if a later one is
+    recorded. Else the checkpoint may be older than the log, as in a replica that was taken while the broker ran."""
     rows = np.flatnonzero(has_epoch(batches))
     if not len(rows) or not recorded:
         return batches

@@ -154,13 +154,13 @@ def _bounded(
 
 
 def cut_off(filled: MergedBatches, end: int) -> MergedBatches:
-    """The same up to an offset."""
+    """Return the batches up to an offset."""
     kept: NDArray[np.bool_] = filled.batches["last"] < end
     return MergedBatches(filled.batches[kept], filled.givers[kept], _holes_before(filled, end), filled.misfits)
 
 
 def cut_within(filled: MergedBatches, end: int) -> MergedBatches:
-    """The same up to an offset that may be within a batch, which :func:`cut` writes again."""
+    """Return the batches up to an offset that may be within a batch, which :func:`cut` writes again."""
     givers = filled.givers[filled.batches["first"] < end]
     return MergedBatches(cut(filled.batches, end), givers, _holes_before(filled, end), filled.misfits)
 

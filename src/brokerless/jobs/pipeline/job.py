@@ -144,7 +144,7 @@ def follow(
 
 @contextmanager
 def _without_traces(to: str) -> Generator[None]:
-    """What a run is refused for leaves no empty directories that were not there before."""
+    """Remove the empty directories of a run that is refused, if they were not there before."""
     made: list[Path] = []
     if not paths.is_remote(to):
         own = Path(paths.local(to)).absolute() / PRIVATE
@@ -295,8 +295,8 @@ class _RunningPipeline:
         return exported is not None and any(end >= exported.next_offset for end in ends)
 
     def _list_left_out(self, copies: Copies, exported: dict[str, Exported], checked: Iterable[Checked]) -> None:
-        """What tables do not have as it was damaged is listed, also where the run that met it was killed after its
-        commit, and where the log now has another, intact file."""
+        """List what tables do not have as it was damaged, also where the run that met it was killed after its commit,
+        and where the log now has another, intact file."""
         changed = {(each.topic, each.partition) for each in checked}
         own_names = names.partition_directory
         filled = {own_names(each.topic, each.partition) for each in self._result.exported if each.filled}
@@ -307,7 +307,7 @@ class _RunningPipeline:
                 self._record_met(own, (), exported[name].left_out)
 
     def _forget_filled(self, partition: PartitionPath, exported: Exported) -> None:
-        """What was listed only as the export had left it out, and is in the table now."""
+        """Forget what was listed only as the export had left it out, and is in the table now."""
         for each in self._ledger.of_partition(partition.topic, partition.partition):
             ranges = tuple(found for found in each.ranges if is_left_out(found, exported))
             if each.kind == "export" and ranges != each.ranges:
@@ -327,7 +327,7 @@ class _RunningPipeline:
         self._record_met(partition, [topic_refused(partition.path, topic, reason)], ())
 
     def _record_tables(self, topics: Iterable[str], met: Iterable[Finding]) -> None:
-        """What an export says of whole tables; what earlier ones said and this one did not is no finding any more."""
+        """Record what an export reports of whole tables; what only earlier ones reported is no finding any more."""
         found = list(met)
         for topic in topics:
             place = tables.place_of(self._settings, topic)
@@ -346,7 +346,7 @@ class _RunningPipeline:
     def _record_met(
         self, partition: PartitionPath | Checked, met: Iterable[Finding], left_out: Iterable[LeftOutOffsets]
     ) -> None:
-        """What only the export found: offsets that no reader reaches, or that went missing since the check."""
+        """Record what only the export found: offsets that no reader reaches, or that went missing since the check."""
         before = self._ledger.get("export", partition.path)
         own = Checked(
             "export",

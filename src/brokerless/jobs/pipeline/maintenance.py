@@ -184,7 +184,7 @@ def _needed(table: Any) -> Iterator[str]:
 
 
 def maintain_delta(table: Any, file_bytes: int, keep_s: int) -> None:
-    """The same for a table of Delta, by its own operations."""
+    """Maintain a table of Delta, by its own operations."""
     days: Counter[str] = Counter()
     files = pa.table(table.get_add_actions(flatten=True))
     name = f"partition.{DATE}"

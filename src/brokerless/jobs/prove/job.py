@@ -243,7 +243,7 @@ def _tasks(claims: Iterable[PartitionClaim], check: Check, proving: Proving) -> 
 
 
 def _searching(tasks: Sequence[ProveTask], search: PatternSearch, erased: Sequence[ProveTaskResult]) -> list[ProveTask]:
-    """The same tasks, with what is to be searched for, and what was erased of each partition, if that is known."""
+    """Return the tasks with what is to be searched for, and what was erased of each partition, if that is known."""
     used = search if search.patterns else None
     blanked = [each.blanked for each in erased] or [None] * len(tasks)
     return [
@@ -343,6 +343,6 @@ def _place(recorded: str, directory: Location) -> Location:
 
 
 def _directory_place(recorded: str, directory: Location) -> Location:
-    """The same of a log directory: one of several has its name within ``directory``."""
+    """Return the place of a log directory: one of several has its name within ``directory``."""
     nested = directory / directory_name(recorded)
     return nested if nested.exists() else directory

@@ -156,7 +156,7 @@ def check_directory(
     claim: DirectoryClaim, location: Location, known: Collection[str], own: Collection[str], check: Check,
     report: Report,
 ) -> None:  # fmt: skip
-    """The same of the files beside partitions. What else is there is reported as well, but for ``known`` (names of
+    """Check the files beside partitions. What else is there is reported as well, but for ``known`` (names of
     directories), ``own`` (paths: the manifest itself), and locks, which are empty."""
     path = location.path
     try:

@@ -126,7 +126,7 @@ class _Spans:
 
 
 def summed(losses: Iterable[Loss]) -> tuple[Loss, ...]:
-    """The same in bounded memory: neighbours are reported as one where there are too many."""
+    """Return the losses in bounded memory: neighbours are reported as one where there are too many."""
     bounded = BoundedList(_together, lambda loss: (loss.last_offset is None, loss.upper_bound), lambda loss: loss.gaps)
     bounded.add(losses)
     return tuple(bounded.items)

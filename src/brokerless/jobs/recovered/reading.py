@@ -145,7 +145,7 @@ def describe_files(
 
 
 def list_files_again(files: PartitionFiles) -> PartitionFiles:
-    """The same partition's files as they are now; directories that cannot be listed any more stay as they were."""
+    """List a partition's files again, as they are now; directories that cannot be listed any more stay as they were."""
     paths = [list_again(each, ignore) or each for each in files.paths]
     try:
         state = load_directory_state(resolve(paths[0].location))

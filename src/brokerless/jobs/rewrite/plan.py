@@ -37,7 +37,7 @@ class Source(NamedTuple):
         return cls(directory, directory.partitions)
 
     def as_it_lies(self) -> Source:
-        """The same by the names that files have now, and not as the next start of a broker completes them."""
+        """Return the source by the names that files have now, and not as the next start of a broker completes them."""
         return Source(directory_as_it_lies(self.directory), [as_it_lies(each) for each in self.partitions])
 
 

@@ -99,7 +99,7 @@ class RewriteReader:
             yield describe_file(entry)
 
     def buffers(self, converter: BatchConverter, done: Done) -> Iterator[NDArray[np.uint8]]:
-        """The same as :meth:`converted`, without headers."""
+        """Yield the buffers of :meth:`converted`, without headers."""
         return (each.buffer for each in self.converted(converter, done))
 
     def converted(self, converter: BatchConverter, done: Done) -> Iterator[ConvertedBatches]:

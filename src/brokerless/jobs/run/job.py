@@ -70,7 +70,7 @@ def run(
 
 @contextmanager
 def started(spark: Spark, tasks: Sequence[Sized], say: Say = ignore, name: str = "brokerless") -> Generator[RunPlace]:
-    """What :func:`run` takes for ``spark``, decided and started: for a job that calls it more than once."""
+    """Decide and start what :func:`run` takes for ``spark``: for a job that calls it more than once."""
     chosen = choose(tasks, say) if spark is None else spark
     if chosen == NONE:
         yield NONE

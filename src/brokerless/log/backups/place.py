@@ -63,11 +63,11 @@ class BackupPlace:
         return self.own / FORGOTTEN
 
     def forgotten(self) -> BackupPlace:
-        """The same with the snapshots that were forgotten."""
+        """Return the place with the snapshots that were forgotten."""
         return BackupPlace(self.location, FORGOTTEN)
 
     def part(self, set_name: str, nodes: Iterable[int]) -> BackupPlace:
-        """The same with the runs of one host in a set of hosts; ``nodes``: those whose disks the host has."""
+        """Return the place with the runs of one host in a set of hosts; ``nodes``: those whose disks the host has."""
         return BackupPlace(self.location, f"{SETS}/{set_name}/node-{'-'.join(map(str, sorted(set(nodes))))}")
 
     def sets(self) -> list[str]:

@@ -70,7 +70,8 @@ def commit_locked(
     config: LogConfig = DEFAULTS,
     query: tuple[str, int] | None = None,
 ) -> None:
-    """The same for who holds the log directory and its commits (unless it is one new partition and nothing else).
+    """Commit for a caller who has locked the log directory and its commits (unless it is one new partition and nothing
+    else).
 
     ``growing``: what is appended to existing partitions, in this order, with ``config``. ``query``: of
     which streaming query this is which batch, recorded with the rest. Raises OSError as well.
@@ -121,7 +122,7 @@ def recover_commit(log_directory: Path | Destination) -> Set[str]:
 
 
 def recover_commit_locked(directory: Path | Destination, lock: DirectoryLock) -> Set[str]:
-    """The same for who holds the log directory and its commits. Raises OSError as well."""
+    """Recover a commit for a caller who has locked the log directory and its commits. Raises OSError as well."""
     at = Destination.of(directory)
     if not at.exists(names.COMMIT_JOURNAL):
         return frozenset()
@@ -256,8 +257,8 @@ def complete(directory: Destination, journal: Journal) -> None:
 
 
 def aside_of(log_directory: Path) -> Path:
-    """Where replaced partitions of a log directory are moved to: beside it, as a broker ends its start at names in it
-    that are no partitions'."""
+    """Return where replaced partitions of a log directory are moved to: beside it, as a broker ends its start at names
+    in it that are no partitions'."""
     return log_directory.with_name(log_directory.name + _ASIDE)
 
 
@@ -278,7 +279,7 @@ def _rename(directory: Destination, new: Renaming) -> bool:
 
 
 def _needs_journal(directory: Destination, new: Sequence[StagedPartition]) -> bool:
-    """Whether new partitions take more than one step: each is one where a directory can be renamed."""
+    """Return whether new partitions take more than one step: each is one where a directory can be renamed."""
     return len(new) > (0 if directory.is_remote else 1)
 
 

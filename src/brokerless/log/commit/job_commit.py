@@ -87,13 +87,13 @@ def commit_staged(
 
 
 def owner_of(job: str) -> str:
-    """What all directories that a job has not finished have in their names (:func:`bulk.unfinished_name`)."""
+    """Return what all directories that a job has not finished have in their names (:func:`bulk.unfinished_name`)."""
     return hashlib.sha256(job.encode()).hexdigest()[:_OWNER]
 
 
 def owner_of_command(job: str | None = None) -> str:
-    """The same for a run of a command, which holds the lock on the log directory until all is committed. ``job``: by
-    which a later run is known for the same."""
+    """Return the same part of names for a run of a command, which holds the lock on the log directory until all is
+    committed. ``job``: by which a later run is known for the same."""
     return names.OF_COMMAND + owner_of(job or uuid.uuid4().hex)[len(names.OF_COMMAND) :]
 
 

@@ -50,7 +50,7 @@ def copy_node_files(directories: Sequence[LogDirectory], to: Destination) -> str
 
 
 def complete(directories: Sequence[LogDirectory], to: Destination, say: Say) -> None:
-    """The same at the end of a job; ``say`` is called if there are no files that are the target's."""
+    """Complete the files at the end of a job; ``say`` is called if there are no files that are the target's."""
     with unwritable(to):
         reason = copy_node_files(directories, to)
     if reason is not None:

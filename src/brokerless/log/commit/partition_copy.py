@@ -182,7 +182,7 @@ def _mend_epochs(path: Path, remote: Epochs) -> None:
 
 
 def is_damaged(epochs: LeaderEpochs | None) -> bool:
-    """Whether a broker cannot parse a ``leader-epoch-checkpoint``."""
+    """Return whether a broker cannot parse a ``leader-epoch-checkpoint``."""
     return epochs is not None and any(each.severity == "error" for each in epochs.findings)
 
 
@@ -238,7 +238,7 @@ _PASSING = (".deleted", ".tmp")
 
 
 def _are_unchanged(before: Sequence[DirectoryEntry], after: Sequence[DirectoryEntry]) -> bool:
-    """Whether the segments are the same files, but for the last one, which may have grown."""
+    """Return whether the segments are the same files, but for the last one, which may have grown."""
     was, now = (
         {
             each.name: (each.size, each.modified, each.identity)

@@ -71,7 +71,7 @@ def output_directory(location: Location, sources: Iterable[str] = ()) -> Destina
 
 
 def _is_within(path: str, directory: str) -> bool:
-    """Whether a path is a directory or in it, links followed."""
+    """Return whether a path is a directory or in it, links followed."""
     if is_remote(path):
         return f"{path}/".startswith(f"{directory.rstrip('/')}/")
     return is_local_within(path, directory)
@@ -309,7 +309,7 @@ def unfinished_name(topic: str, partition: int, owner: str = "") -> str:
 
 
 def allow_many_files() -> None:
-    """As many as the system lets this process have: each partition that is written takes a few."""
+    """Allow as many open files as the system lets this process have: each partition that is written takes a few."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 

@@ -150,13 +150,13 @@ def _fetch(at: Destination, scratch: Path, place: tuple[str, int]) -> int:
 
 
 def _is_of(name: str, base_offset: int) -> bool:
-    """Whether a file is of the segment that begins there, or of a later one."""
+    """Return whether a file is of the segment that begins there, or of a later one."""
     file = names.parse_segment_file(name)
     return file is not None and file.state == "live" and file.offset >= base_offset
 
 
 def _contents(directory: Path, last: int) -> dict[str, tuple[int, str]]:
-    """Of each file, logs first, its size in bytes, and of those that may change without that a hash."""
+    """Return the size (bytes) of each file, logs first, and a hash of those that may change without another size."""
     found: dict[str, tuple[int, str]] = {}
     for path in sorted(directory.iterdir(), key=lambda each: (each.suffix != ".log", each.name)):
         if path.name in names.PARTITION_FILES or _is_of(path.name, last):

@@ -269,7 +269,7 @@ def _read_whole(file: File) -> tuple[NDArray[np.uint8], int]:
 
 
 def _read_preallocated(file: File) -> tuple[NDArray[np.uint8], int]:
-    """The same without the hole at its end, save the rest of an entry that may reach into it."""
+    """Read an index without the hole at its end, save the rest of an entry that may reach into it."""
     end = min(file.size, file.data_end() + _LONGEST_ENTRY)
     data = file.read(0, end)
     return data, len(data) if len(data) < end else file.size_now()

@@ -57,7 +57,7 @@ class OffsetsOnce:
         return cls(opened.file, report, max_batch_bytes, earlier=earlier, next_base_offset=opened.next_base_offset)
 
     def take(self, chunk: Chunk) -> Chunk:
-        """The same batches, whose checksums the caller has checked, without what others have."""
+        """Return the batches, whose checksums the caller has checked, without what others have."""
         if not len(chunk.batches):
             return chunk
         ends = np.maximum.accumulate(np.concatenate([[self._highest], chunk.batches.end_of_records]))

@@ -105,7 +105,7 @@ def first_offsets(chunk: Chunk) -> NDArray[np.int64]:
 
 
 def first_and_repeated_offsets(chunk: Chunk) -> tuple[NDArray[np.int64], dict[int, NDArray[np.int64]]]:
-    """The same, and by row the offsets that a wrapper message has more than once."""
+    """Return the first offset of each batch, and by row the offsets that a wrapper message has more than once."""
     if not chunk.batches.is_wrapper.any():
         return chunk.batches.entry_offset, {}
     from brokerless.format.read.wrappers import inspect_wrappers
@@ -122,7 +122,7 @@ def is_first_at_offset(offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def runs_of(offsets: NDArray[np.int64]) -> list[Span]:
-    """The same offsets, of any order, as spans."""
+    """Return offsets, which may be in any order, as spans."""
     offsets = np.unique(offsets)
     runs = np.split(offsets, np.flatnonzero(np.diff(offsets) > 1) + 1)
     return [(int(each[0]), int(each[-1]) + 1) for each in runs if len(each)]

@@ -125,7 +125,7 @@ class FirstSegmentWins(RepeatedOffsets):
         return have_common(self._spans, firsts, batches.end_of_records)
 
     def repeated(self, batches: Batches) -> NDArray[np.bool_] | None:
-        """The same, and remembers what this segment has."""
+        """Return which batches are repeated, and remember what this segment has."""
         found = super().repeated(batches)
         if not len(batches):
             return None

@@ -98,7 +98,7 @@ class RecordedAborts:
         return pending
 
     def skip(self, offset: int, open_producers: Iterable[int]) -> PendingAborts:
-        """The same where the log goes on at an offset, with no batch before it."""
+        """Return the pending aborts where the log goes on at an offset, with no batch before it."""
         begin, pending = self._begin(offset), PendingAborts(self, open_producers)
         if offset > begin:
             pending.add_missing(np.array([begin], np.int64), np.array([offset - 1], np.int64))

@@ -63,7 +63,7 @@ def load_producer_snapshot(location: Location) -> ProducerSnapshot:
 
 
 def parse_producer_snapshot(data: NDArray[np.uint8], path: str) -> ProducerSnapshot:
-    """The same of bytes; ``path``: what findings name."""
+    """Parse a snapshot of producers from bytes; ``path``: what findings name."""
     return _load(lambda: data, path)
 
 

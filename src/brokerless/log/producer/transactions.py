@@ -145,7 +145,7 @@ def follow(
     report: Report = ignore,
     recorded: RecordedAborts | None = None,
 ) -> None:
-    """The same for a log that grows: chunks that come after those that were followed before."""
+    """Follow a log that grows: chunks that come after those that were followed before."""
     from brokerless.format.read.decoder import Decoder
 
     decoder = Decoder(headers=False, rows=1 << 10, data=1 << 16)

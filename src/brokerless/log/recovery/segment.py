@@ -120,8 +120,8 @@ def recover_segment(
 def recover_split_segment(
     file: File, base_offset: int, producers: ProducerState, epochs: Epochs
 ) -> tuple[SegmentRecovery, Epochs]:
-    """The same of a segment that a broker splits, into segments that begin where an offset is too far after the last
-    one's base offset (``UnifiedLog.splitOverflowedSegment``, ``LogSegment.appendFromFile``, 4.4.0)."""
+    """Recover a segment that a broker splits, into segments that begin where an offset is too far after the last one's
+    base offset (``UnifiedLog.splitOverflowedSegment``, ``LogSegment.appendFromFile``, 4.4.0)."""
     stops: list[Finding] = []
     state, next_offset, parts = SegmentState(base_offset), base_offset, list[tuple[int, int]]()
     for chunk in scan(file, stops.append, chain_only=True):

@@ -34,7 +34,7 @@ def write_file(path: str | Path, data: bytes) -> None:
 
 
 def write_in(directory: int, path: Path, data: bytes) -> None:
-    """The same for ``path`` in a directory that is open."""
+    """Write the whole content of ``path`` in a directory that is open."""
     with _replacing_in(directory, path) as file:
         file.write(data)
 

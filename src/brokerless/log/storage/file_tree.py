@@ -107,7 +107,7 @@ def has_unfinished(directory: Location) -> bool:
 
 
 def remove_unfinished(directory: Location) -> None:
-    """What was left of files that were never whole; object stores keep none of them where they are seen."""
+    """Remove what was left of files that were never whole; object stores keep none of them where they are seen."""
     if not paths.is_remote(directory.path):
         with storage_errors(directory.path), suppress(FileNotFoundError):
             with _open_directory(directory, UNFINISHED):

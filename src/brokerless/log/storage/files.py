@@ -133,7 +133,7 @@ class LocalFile:
         return self.size
 
     def take_findings(self) -> list[Finding]:
-        """As of a remote file; a local one has none."""
+        """Return no findings: only a remote file has some."""
         return []
 
     def release(self) -> None:
@@ -253,7 +253,8 @@ class RemoteFile:
             return _array(data)[position - start : position - start + length]
 
     def read_with_headroom(self, position: int, length: int, headroom: int) -> tuple[memoryview, NDArray[np.uint8]]:
-        """As of a local file; :meth:`take_findings` has what is found meanwhile once :meth:`count_as_read` is called.
+        """Read as a local file does; :meth:`take_findings` has what is found meanwhile once :meth:`count_as_read` is
+        called.
 
         Raises :class:`UnreadableError` where the storage fails.
         """
@@ -270,7 +271,7 @@ class RemoteFile:
         return room, array[: headroom + done]
 
     def expect_windows(self, count: int) -> None:
-        """As of a local file."""
+        """Keep memory for windows, as a local file does."""
         self._memory.most = max(self._memory.most, count)
 
     def kept_after(self, position: int) -> int:
@@ -310,7 +311,7 @@ class RemoteFile:
         return self.size
 
     def next_data(self, position: int) -> int:
-        """As of a local file; of holes, nothing is known here."""
+        """Return ``position``, at most the size: of holes, nothing is known here."""
         return min(position, self.size)
 
     def data_end(self) -> int:
@@ -349,7 +350,8 @@ def _array(read: bytes) -> NDArray[np.uint8]:
 
 
 def _placed(room: memoryview, position: int, length: int) -> tuple[memoryview, NDArray[np.uint8]]:
-    """So much of ``room``, also as a read-only array, that begins in its page where ``position`` does in a file's."""
+    """Return so much of ``room``, also as a read-only array, that begins in its page where ``position`` does in a
+    file's."""
     import numpy as np
 
     start = (position - np.frombuffer(room, np.uint8).ctypes.data) % _PAGE

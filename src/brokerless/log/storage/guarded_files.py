@@ -45,7 +45,7 @@ def sync(descriptor: int) -> None:
 
 
 def sync_path(path: str | Path, flags: int = 0) -> None:
-    """The same for a file or directory by its path. ``flags``: those of ``os.open`` beside reading."""
+    """Sync a file or directory by its path. ``flags``: those of ``os.open`` beside reading."""
     descriptor = os.open(path, os.O_RDONLY | flags)
     try:
         sync(descriptor)

@@ -87,7 +87,7 @@ def create_object(location: Location, data: bytes) -> bool:
 
 
 def _create_file(path: Path, data: bytes) -> bool:
-    """The same of a file: it is linked to its name when it is whole."""
+    """Create a file, which is linked to its name when it is whole; return False where one is there."""
     make_directory(path.parent)
     beside = path.with_name(f"{path.name}.{os.getpid()}")
     with replacing(beside) as file:

@@ -149,7 +149,7 @@ class Bucket:
             return folder.log
 
     def log_within(self, folder: Folder, lineage: Epochs) -> RemoteLog:
-        """The same of a log whose leader epochs are known."""
+        """Return the remote segments of a log whose leader epochs are known."""
         with self._lock:
             return self._read_log(folder, lineage) if lineage else self.log(folder)
 

@@ -91,7 +91,7 @@ class Decryptor:
         return self._decrypted(self._cipher.decrypt, data)
 
     def into(self, data: bytes | memoryview, memory: memoryview) -> None:
-        """The same, to memory that has its size. Raises :class:`DecryptionError`."""
+        """Decrypt into memory that has its size. Raises :class:`DecryptionError`."""
         if self._is_direct:
             self._decrypted(self._cipher.decrypt_into, data, memory)
         else:

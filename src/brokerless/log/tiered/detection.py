@@ -80,7 +80,7 @@ def has_objects(location: Location, entries: Sequence[DirectoryEntry]) -> bool:
 
 
 def has_objects_below(location: Location, entries: Sequence[DirectoryEntry]) -> bool:
-    """The same some levels further down, as far as few directories are listed for it."""
+    """Return whether there are objects some levels further down, as far as few directories are listed for it."""
     level, listed = [each.location for each in entries if each.is_directory], 0
     for _ in range(_DEPTH):
         following: list[Location] = []

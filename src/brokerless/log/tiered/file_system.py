@@ -376,7 +376,7 @@ class _PlainStream(io.RawIOBase):
 def _bucket_of(
     places: Sequence[BucketPlace], layout: str | None, keys: KeyPairs, unread: Mapping[str, str] | str
 ) -> Bucket:
-    """The same one for the same places and keys, so that it is not listed for each file."""
+    """Return the same bucket for the same places and keys, so that it is not listed for each file."""
     parts = (places, layout, keys, unread)
     with _lock:
         for known, bucket in _buckets:

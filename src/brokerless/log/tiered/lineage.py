@@ -24,7 +24,7 @@ def parse_lineage(data: bytes) -> Epochs:
 
 
 def read_lineage(location: Location) -> Epochs:
-    """The same of a file; nothing if it cannot be read."""
+    """Read the lineage in a file; nothing if it cannot be read."""
     try:
         return parse_lineage(location.read(_LIMIT))
     except UnreadableError:

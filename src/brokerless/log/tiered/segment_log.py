@@ -119,7 +119,7 @@ class CopiedLog:
         self._findings.append(Kind.REMOTE_SEGMENT_DAMAGED.at(path, text, offset=offset))
 
     def take_findings(self) -> list[Finding]:
-        """As of a file; what is wrong with copies that are not read is not among them."""
+        """Return the findings of the file; what is wrong with copies that are not read is not among them."""
         taken, self._findings = self._findings, []
         return [*taken, *self._open[0][1].take_findings()]
 

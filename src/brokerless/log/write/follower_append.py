@@ -36,7 +36,7 @@ def whole_batches(buffer: NDArray[np.uint8], *, computed: bool = False) -> Batch
 
 
 def check_next(batches: Batches, buffer: NDArray[np.uint8], log_end_offset: int, producers: ProducerState) -> None:
-    """Whether the batches of a buffer can be appended at ``log_end_offset`` unchanged.
+    """Check that the batches of a buffer can be appended at ``log_end_offset`` unchanged.
 
     Raises :class:`RefusedError` for the first of the reasons that there is: offsets that do not grow; a batch that does
     not fit what its producer wrote before.

@@ -150,7 +150,7 @@ def _of_cluster(operation: int, **refused: Any) -> AccessRule:
 
 
 async def _users(gate: _Gate) -> Row:
-    """As many refusals as names in the request, none of which is in them (``getErrorResponse``)."""
+    """Return as many refusals as names in the request, none of which is in them (``getErrorResponse``)."""
     if gate.may_of_cluster(DESCRIBE):
         return await gate.answered()
     error = _FAILED[CLUSTER]

@@ -96,5 +96,5 @@ def logins() -> dict[int, Api]:
 
 @cache
 def answers() -> dict[int, tuple[Api, Answer]]:
-    """The same by their keys, each with the function that answers."""
+    """Return the APIs by their keys, each with the function that answers."""
     return {each.key: (each, _ANSWERS[each.name]) for each in answered()}

@@ -152,8 +152,8 @@ class DeltaTables:
             raise
 
     def open_own_table(self, name: str) -> Any:
-        """The same for a table of a pipeline's own, of which a commit that was not durable as the power failed is
-        removed: its runs and findings are written again."""
+        """Open a table of a pipeline's own, of which a commit that was not durable as the power failed is removed: its
+        runs and findings are written again."""
         if (lost := self._lost_entry(name, is_own=True)) is not None:
             lost[0].unlink()
         return self.open_table(name)

@@ -126,7 +126,7 @@ class IcebergTables:
             return None
 
     def open_own_table(self, name: str) -> Any:
-        """The same for a table of a pipeline's own."""
+        """Open a table of a pipeline's own."""
         return self.open_table(name)
 
     def prepare(self, state: ExportState, schema: pa.Schema) -> DataTarget:
@@ -340,7 +340,7 @@ class IcebergTables:
 
     @contextmanager
     def _errors(self, name: str) -> Generator[None]:
-        """What pyiceberg, a catalogue and a storage raise, as errors of ours."""
+        """Raise what pyiceberg, a catalogue and a storage raise as errors of ours."""
         with library_errors("Iceberg", "pyiceberg", self.describe(name)):
             try:
                 yield

@@ -33,7 +33,7 @@ class Edit:
         return Edit(self.start + by, self.end + by, self.new, contents=contents, more=self.more)
 
     def split(self) -> Iterator[tuple[int, int, bytes]]:
-        """The same as several changes, so that each of ``contents`` is removed by one."""
+        """Yield the edit as several changes, so that each of ``contents`` is removed by one."""
         new, at = self.new, self.start
         for start, end in (*self.contents, (self.end, self.end)):
             for piece in ((at, start), (start, end)):

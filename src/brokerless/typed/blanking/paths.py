@@ -102,5 +102,5 @@ def is_end(targets: Iterable[FieldTarget]) -> bool:
 
 
 def beyond(targets: Iterable[FieldTarget]) -> list[FieldTarget]:
-    """The same after the next name."""
+    """Return the targets after the next name."""
     return [FieldTarget(each.path[1:], each.number) for each in targets]

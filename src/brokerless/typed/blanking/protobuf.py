@@ -107,7 +107,7 @@ class _ProtobufWalker:
         seen: set[int],
         keys: dict[int, set[str]],
     ) -> None:
-        """What of the fields is not in the message: nothing is in them, or no field has their names."""
+        """Add what of the fields is not in the message: nothing is in them, or no field has their names."""
         if descriptor.full_name == _VALUE:
             number = next(iter(seen), _NULL_VALUE)
             if number not in _OF_OTHERS:

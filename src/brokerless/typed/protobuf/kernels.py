@@ -138,7 +138,7 @@ def put_bytes(output, column, data, source, length):
 
 @separate
 def put_absent(data, ops, kids, field, output):
-    """What a field's columns get where a message lacks it. Returns whether that is known."""
+    """Put what a field's columns get where a message lacks it. Returns whether that is known."""
     absent, column = ops[field, ABSENT], ops[field, COLUMN]
     if absent == LEFT:
         return False
@@ -169,7 +169,7 @@ def read_time(data, at, end):
 
 @separate
 def skip(data, at, end, wire):
-    """Where an unknown field ends; -1 where it is to be read otherwise."""
+    """Return where an unknown field ends; -1 where it is to be read otherwise."""
     if wire == 0:
         _, at = read_varint(data, at, end)
         return at

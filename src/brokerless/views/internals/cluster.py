@@ -16,7 +16,7 @@ from brokerless.views.text import format_times
 
 
 def cluster_lines(description: ClusterDescription) -> Iterator[str]:
-    """All that people see of a description: sections, and then the findings."""
+    """Yield all that people see of a description: sections, and then the findings."""
     (cluster,) = description.rows["cluster"]
     level = cluster["metadataVersion"]
     version = NOTHING if level is None else describe_level(level)

@@ -47,7 +47,7 @@ def run_lines(run: PipelineRun, to: str, root: str = "") -> Iterator[str]:
 
 
 def run_objects(run: PipelineRun) -> Iterator[dict[str, Any]]:
-    """The same for programs: rows with the names of their tables."""
+    """Yield what programs read of a run: rows with the names of their tables."""
     row = run.row()
     yield {"table": "runs", **row, "started": run.started_ms}
     for each in run.exported:

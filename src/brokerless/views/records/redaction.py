@@ -22,7 +22,7 @@ HASH_BYTES = 6
 
 
 def redact(batch: pa.RecordBatch, key: bytes, form: WriteRedacted) -> pa.RecordBatch:
-    """The same records with every key, value and header value replaced; null stays null.
+    """Return the records with every key, value and header value replaced; null stays null.
 
     ``key``: at most 64 bytes, secret and random.
     """

@@ -162,6 +162,6 @@ def hash_contents(hasher: KeyHasher, columns: RecordColumns) -> NDArray[np.uint6
 
 
 def hash_with_times(hasher: KeyHasher, columns: RecordColumns) -> NDArray[np.uint64]:
-    """The same with its timestamp."""
+    """Return a hash of what is in each record, with its timestamp."""
     times = columns.timestamp[: columns.rows].astype(np.uint64)
     return hash_contents(hasher, columns) ^ (times * np.uint64(0x9E3779B97F4A7C15))

@@ -55,8 +55,8 @@ def add_erasure(pairs: Sequence[Pair], path: str, right: Side) -> list[Pair]:
 
 
 def _add_erasure_of_backup(pairs: Sequence[Pair], path: str, claim: BackupClaim, right: Side) -> list[Pair]:
-    """The same of an erasure in a backup. It has no digests of batches, and that of each segment which it wrote: what
-    it says counts where the right side is a snapshot with such a segment."""
+    """Add the records of an erasure in a backup. It has no digests of batches, and that of each segment which it wrote:
+    what it says counts where the right side is a snapshot with such a segment."""
     text = "this is the manifest of an erasure in a backup, and the right side is"
     stored = snapshot_partitions(right)
     if stored is None:

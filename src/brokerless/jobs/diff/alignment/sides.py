@@ -360,7 +360,7 @@ class SideReader:
         return valid
 
     def _add_damages(self, decoded: DecodedRecords, part: Chunk, rows: BatchRows) -> None:
-        """What is after the damage within a batch is unread."""
+        """Record what is after the damage within a batch as unread."""
         stops = np.cumsum(decoded.given)
         for damage in decoded.damages:
             finding = damage_finding(rows.path, damage)
@@ -398,7 +398,7 @@ class SideReader:
             self._remember(producer, epoch, sequence)
 
     def _repeats(self, batches: Batches) -> Bools:
-        """The same over others; return which repeat the sequences that their producer wrote before."""
+        """Follow sequences over others; return which repeat the sequences that their producer wrote before."""
         repeats = np.zeros(len(batches), np.bool_)
         rows = np.flatnonzero((batches.producer_id > layouts.NO_PRODUCER_ID) & (batches.base_sequence >= 0))
         columns = batches.producer_id, batches.producer_epoch, batches.base_sequence, batches.last_sequence

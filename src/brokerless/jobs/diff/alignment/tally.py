@@ -86,7 +86,7 @@ class Tally:
         self._runs.setdefault((what, cause), _Runs(most)).add(offsets)
 
     def add_span(self, span: Difference) -> None:
-        """The same for records that were counted by their headers."""
+        """Add records that were counted by their headers."""
         if not span.records:
             return
         self.records += span.records

@@ -296,7 +296,7 @@ def _of_manifest(manifest: Manifest) -> SegmentMetadata:
 
 
 def _of_objects(segment: RemoteSegment, folder: Folder) -> SegmentMetadata | _NotTaken:
-    """The same by the log itself and the leader epochs beside it."""
+    """Return the metadata of a segment by the log itself and the leader epochs beside it."""
     path, start = segment.log.path, segment.start_offset
     broken: list[Finding] = []
     end, newest = -1, -1

@@ -68,8 +68,8 @@ class TargetReader:
         return self._connection.ask(lambda left: self._consumer.get_watermark_offsets(at, timeout=left))
 
     def settled_ends(self, places: list[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-        """The same of several partitions, once nothing has been appended for :data:`SETTLED_S`; after a minute in which
-        something was, others write there, and they are what they are by then."""
+        """Return the ends of several partitions, once nothing has been appended for :data:`SETTLED_S`; after a minute
+        in which something was, others write there, and they are what they are by then."""
         found = {place: self.bounds(place) for place in places}
         give_up = time.monotonic() + 60 * SETTLED_S
         while places and time.monotonic() < give_up:

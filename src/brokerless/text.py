@@ -252,7 +252,7 @@ _ESCAPES = _Escapes()
 
 @contextmanager
 def named_for_commands() -> Generator[None]:
-    """Leave options as they are while a command runs, in all its threads."""
+    """Leave options unchanged while a command runs, in all its threads."""
     global _is_command
     before, _is_command = _is_command, True
     try:

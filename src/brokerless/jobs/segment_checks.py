@@ -186,7 +186,7 @@ def persisting(segment: SegmentPaths, judge: Callable[[SegmentPaths], Iterable[F
 
     A broker renames a segment's files one by one, so that they may belong to different logs, or be missing, for a
     moment. Where one of them is not what it was, or others lie beside it that a broker renames, the segment is judged
-    again, as it is now. What is found in files that stay as they are is always reported, and so is what is found again
+    again, as it is now. What is found in files that do not change is always reported, and so is what is found again
     and again: some file systems make up what tells files apart.
     """
     found = list(judge(segment))

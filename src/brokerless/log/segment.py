@@ -4,7 +4,7 @@ A chunk is a buffer and the batches that lie in it as a whole: a window of the f
 write to the file meanwhile: it is read up to the size that it had when it was opened, and if it became shorter than
 that, this is a finding. All that is invalid is reported as a finding.
 
-Where the chain of sizes breaks, Kafka's reader ends. Here, reading goes on at the next intact batch that continues the
+Where the batch scan breaks, Kafka's reader ends. Here, reading goes on at the next intact batch that continues the
 log, if there is one: only what predicts or repeats what a broker does follows the chain alone.
 """
 
@@ -140,7 +140,7 @@ def scan(
     *,
     chain_only: bool = False,
 ) -> Generator[Chunk]:
-    """The batches that begin in ``[start, end)``, following the chain of sizes from ``start``, as Kafka's reader does
+    """The batches that begin in ``[start, end)``, scanning from ``start``, as Kafka's reader does
     (``FileLogInputStream``, 3.9.1); ``start`` must be where a batch starts. Reports where the chain breaks, and how it
     ends, if oddly. ``windows``: reads the file, if something else does so ahead. ``chain_only``: ends where the chain
     breaks, as a broker does.
@@ -353,7 +353,7 @@ def _passed_over(
 
 @dataclass(frozen=True, slots=True)
 class _Break:
-    """Where the chain of sizes breaks: what is reported of it, and where the log goes on (bytes), None for nowhere: it
+    """Where the batch scan breaks: what is reported of it, and where the log goes on (bytes), None for nowhere: it
     may be before the end of batches whose size was wrong."""
 
     findings: tuple[Finding, ...]

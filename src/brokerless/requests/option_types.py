@@ -46,7 +46,7 @@ class OptionType:
     shown: str
     """What a docstring says that it is."""
     typed: str = ""
-    """The function of ``cli.values`` that reads it from a command line; a text as it is without one."""
+    """The function of ``cli.values`` that reads it from a command line; the text itself without one."""
     metavar: str = ""
     """What help calls it."""
     is_optional: bool = False

@@ -82,7 +82,7 @@ def _check(own: Any) -> None:
 
 
 def check_options(request: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values that are passed on by name, as ``request`` would have them; what it does not have stays as it is.
+    """Return values that are passed on by name, as ``request`` would have them; what it does not have stays unchanged.
     Raises :class:`UsageError` for a value of another type."""
     known = {each.name: each for each in fields(request)}
     return {name: _checked(known[name], value) if name in known else value for name, value in values.items()}

@@ -36,7 +36,7 @@ _FIELDS_BEFORE_SUBJECT = 4
 
 
 DEFAULT = "DEFAULT"
-"""The rule that leaves names as they are."""
+"""The rule that leaves names unchanged."""
 _RULE = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?)"
 _SPLITTER = re.compile(rf"\s*((?:{_RULE}).*?|.*?)\s*(?:,\s*|$)")
 _REPLACEMENT = re.compile(r"\\(.)|\$(\d+)|[^\\$]", re.DOTALL)
@@ -132,7 +132,7 @@ def _oid(content: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """``pattern`` is None where a name is left as it is. ``replacement``: texts, and numbers of groups."""
+    """``pattern`` is None where a name is left unchanged. ``replacement``: texts, and numbers of groups."""
 
     pattern: re.Pattern[str] | None = None
     replacement: Sequence[str | int] = ()

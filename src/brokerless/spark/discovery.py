@@ -86,10 +86,10 @@ def check_named(options: Options, found: list[PartitionPath]) -> None:
         named = limit.partitions
         if named is not None and named != assigned:
             name = f"{side}OffsetsByTimestamp" if limit.timestamps is not None else f"{side}Offsets"
-            told, there = (", ".join(f"{t}-{p}" for t, p in sorted(each)) for each in (named, assigned))
+            named_here, there = (", ".join(f"{t}-{p}" for t, p in sorted(each)) for each in (named, assigned))
             raise UsageError(
                 f"option {name}: it has to name all partitions that are read (offset -2 is the earliest, -1 the "
-                f"latest); it names {told or 'none'}; read are {there or 'none'}"
+                f"latest); it names {named_here or 'none'}; read are {there or 'none'}"
             )
 
 

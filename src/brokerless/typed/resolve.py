@@ -136,8 +136,8 @@ class SideScan:
     is_text: bool = True
     is_connect: bool = True
     is_partial: bool = False
-    odd: int = 0
-    """Values that decide nothing where most are objects (see :func:`_is_odd`)."""
+    exceptional: int = 0
+    """Values that decide nothing where most are objects (see :func:`_is_exceptional`)."""
 
     @property
     def wants_schema(self) -> bool:
@@ -243,8 +243,8 @@ class SideScan:
             self.is_connect = self.is_connect and plain.is_connect(found)
             own = plain.connect_type(found["schema"]) if self.is_connect else plain.infer(found)
         except (ValueError, RecursionError, LookupError, TypeError):
-            self.is_json = _is_odd(value)
-            self.odd += self.is_json
+            self.is_json = _is_exceptional(value)
+            self.exceptional += self.is_json
             return
         self.type = _joined(self.type, own)
 
@@ -343,7 +343,7 @@ class SideScan:
         unknown = tuple(each for each in used if each.records)
         if self.counts["framed"] or not self.counts["unframed"]:
             return SideType("bytes", pa.binary(), unknown, counts)
-        is_json = self.is_json and self.counts["unframed"] > 2 * self.odd
+        is_json = self.is_json and self.counts["unframed"] > 2 * self.exceptional
         if is_json and self.type is not None and not pa.types.is_null(self.type):
             name = "connect-json" if self.is_connect else "json"
             return SideType(name, without_nulls(self.type), unknown, counts, inferred=self.type)
@@ -357,7 +357,7 @@ class SideScan:
         return SideType(format_, types[0], inferred=types[1])
 
 
-def _is_odd(value: bytes) -> bool:
+def _is_exceptional(value: bytes) -> bool:
     """Return whether a value is no object of JSON, but what producers of objects write now and then: nothing, ``null``,
     an object after a byte order mark, or one with a name twice. It alone keeps its bytes."""
     text = value.strip(_SPACES)

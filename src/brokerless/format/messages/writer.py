@@ -1,7 +1,7 @@
 """Encodes messages from plain values: the inverse of :mod:`brokerless.format.messages.reader`.
 
 A message becomes pieces: bytes, and whatever else with a length ``records`` have, such as ranges of files that are sent
-without being read. One writer is compiled for each message and version, and takes values as they are: those that people
+without being read. One writer is compiled for each message and version, and takes values unchanged: those that people
 wrote are checked before (:mod:`brokerless.format.messages.checks`).
 """
 

@@ -1,7 +1,7 @@
 """Batches and records of every format into columns, and the search for the next valid batch after damage.
 
 The *header* of a batch is its first 61 bytes; headers are columns, one row for each batch. A *scan* finds where batches
-begin: the size in each header leads to the next one (the *chain of sizes*), and nothing else is checked. A batch is
+begin: the size in each header leads to the next one (the *batch scan*), and nothing else is checked. A batch is
 *valid* if its header is plausible and its checksum is right. It is *intact* if its records can be decoded as well; the
 search after damage decodes nothing, and calls a batch intact whose checksum is right.
 

@@ -116,7 +116,7 @@ def _first_valid(read: ReadRange, start: int, buffer: NDArray[np.uint8], batches
 @dataclass(frozen=True, slots=True)
 class Continuation:
     """Where a log goes on after damage. ``broken_at``: where the damage begins (bytes): the first batch that is not
-    intact, if the next intact one lies within it, or else where the chain of sizes breaks. ``position``: of the next
+    intact, if the next intact one lies within it, or else where the batch scan breaks. ``position``: of the next
     intact batch, or where a batch whose size alone is wrong ends, and ``first`` the offset there; ``after``: the offset
     that was expected there."""
 
@@ -135,7 +135,7 @@ def find_continuation(
     largest: int = _ALLOWANCE,
     skip: Callable[[int], int] = lambda position: position,
 ) -> Continuation | None:
-    """Find the next batch of a log of ``size`` bytes in which the chain of sizes breaks at ``stop``, or None.
+    """Find the next batch of a log of ``size`` bytes in which the batch scan breaks at ``stop``, or None.
 
     ``before``: the batches before it, with positions in the log; ``base_offset``: the lowest that it may have. What the
     chain has led to since the last intact batch is not believed, as a wrong size may have led over intact ones.

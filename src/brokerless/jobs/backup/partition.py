@@ -1,4 +1,4 @@
-"""Backs up one partition: what is new since the snapshot before, or all that is not stored as it is.
+"""Backs up one partition: what is new since the snapshot before, or all that is not stored unchanged.
 
 A log goes on from a snapshot if its leader epochs say so, and the last batch that was stored is there; what is before
 that is not read again. Otherwise, and where a log is compacted, everything is read, and segments stay whose batches are
@@ -281,7 +281,7 @@ def _go_on(
 def _take_whole(
     task: BackupTask, files: tuple[PartitionFiles, ...], opened: OpenFiles, *, report: Report, done: Done
 ) -> _Found:
-    """All of a log, but for segments that are stored as they are; or which replica is to be taken by itself."""
+    """All of a log, but for segments that are stored unchanged; or which replica is to be taken by itself."""
     merged = read_merged_log(files, opened, task.max_batch_bytes, report=report, done=done)
     if all(each.is_unreadable for each in files):
         return None

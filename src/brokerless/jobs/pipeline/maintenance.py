@@ -26,7 +26,7 @@ from brokerless.table_formats.parquet_bounds import columns_with_bounds, floats_
 from brokerless.table_formats.rows import DATE
 
 _FEW = 4
-"""So many small files of a day stay as they are: a merge rewrites all of their bytes."""
+"""So many small files of a day stay unmerged: a merge rewrites all of their bytes."""
 _SMALL = 2
 """A file of less than one so-manieth of the size that files should have is small."""
 _OF_A_COMMIT = 32

@@ -1,6 +1,6 @@
 """Finds the intact batches and the damaged regions of a file that may be damaged anywhere.
 
-Batches are found by the chain of sizes, and where it breaks, by structure and checksum. Nothing but the batch that is
+Batches are found by a batch scan, and where it breaks, by structure and checksum. Nothing but the batch that is
 read is ever in memory.
 """
 
@@ -295,7 +295,7 @@ class _SearchState:
 
 
 def _checksums_match(buffer: NDArray[np.uint8], batches: Batches) -> NDArray[np.bool_]:
-    """Return whether checksums are right. Where the chain of sizes leads into garbage, it may claim gigabytes: what is
+    """Return whether checksums are right. Where the batch scan leads into garbage, it may claim gigabytes: what is
     large is examined only if its header makes sense."""
     from brokerless.format.read.batch_candidate_kernels import find_candidates
 

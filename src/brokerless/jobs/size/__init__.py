@@ -1,6 +1,6 @@
 """What a topic costs, and would cost in other formats, codecs and batch sizes.
 
-A *choice* is a message format, a codec with its level, and how large batches are: by records, by bytes, or as they are
+A *choice* is a message format, a codec with its level, and how large batches are: by records, by bytes, or unchanged
 in the log now (*unchanged*). An *estimate* is the size of the topic by one choice, with its 95 % interval; without one,
 it is *exact*: the topic was read as a whole.
 

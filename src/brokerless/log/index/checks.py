@@ -26,7 +26,7 @@ _LOWEST = np.iinfo(np.int64).min
 
 @dataclass(frozen=True, slots=True)
 class SegmentBatches:
-    """All batches of a segment's log that its chain of sizes leads to: arrays of one length, in file order.
+    """All batches of a segment's log that a batch scan finds: arrays of one length, in file order.
 
     ``positions`` (bytes), ``last_offsets`` and ``max_timestamps`` (ms) are int64. ``is_legacy``: v0 and v1. ``valid``:
     the checksum is right; of others, nothing but the position is believed. ``end`` is where the chain ended and

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 BELIEVED = Severities("warning", "info", "info")
-"""Of an index that the next start takes as it is."""
+"""Of an index that the next start takes unchanged."""
 
 
 class RecordedAbort(NamedTuple):

@@ -52,7 +52,7 @@ def replacing(path: str | Path) -> Generator[BinaryIO]:
 @contextlib.contextmanager
 def open_output(path: str | Path) -> Generator[BinaryIO]:
     """Yields the file to write of an output that somebody named: as :func:`replacing`, and where a link is there, in
-    place of the file that it leads to, if the system lets it be opened. A pipe or a terminal is written to as it is.
+    place of the file that it leads to, if the system lets it be opened. A pipe or a terminal is written to directly.
 
     Raises :class:`UnwritableError` for a disk's device; as :func:`write_file`."""
     path = Path(path)

@@ -285,7 +285,7 @@ class LogWriter:
             self._release(not self._failed)
 
     def abandon(self) -> None:
-        """Close the files as they are, as if the process had been killed."""
+        """Close the files without writing, as if the process had been killed."""
         if not self._closed:
             self._failed = True
             self.close()

@@ -130,7 +130,7 @@ class SegmentWriter:
                 sync(descriptor)
 
     def close(self) -> None:
-        """Closes the files as they are. Nothing happens if they are closed already."""
+        """Closes the files without writing. Nothing happens if they are closed already."""
         self._files.close()
 
 

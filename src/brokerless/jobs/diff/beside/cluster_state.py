@@ -110,7 +110,7 @@ def compared_of(topics: Collection[str] | None) -> Set[str]:
     return PARTS.keys() if topics is None else {"settings", "topics"}
 
 
-def untold(cluster: ClusterState, part: str, topics: Collection[str] | None = None) -> str | None:
+def why_unknown(cluster: ClusterState, part: str, topics: Collection[str] | None = None) -> str | None:
     """Return why a part of a running cluster is not known, or not all of it; None where it is. ``topics``: as
     :func:`compare_clusters` has them."""
     if not isinstance(cluster, RunningCluster):
@@ -131,8 +131,8 @@ def _read(
     part: str, cluster: Cluster | RunningCluster, topics: Collection[str] | None
 ) -> dict[str, _StateValue] | None:
     if isinstance(cluster, RunningCluster):
-        is_told = part == "settings" or untold(cluster, part) is None
-        return _READERS_OF_LIVE[part](cluster, topics) if is_told else None
+        is_known = part == "settings" or why_unknown(cluster, part) is None
+        return _READERS_OF_LIVE[part](cluster, topics) if is_known else None
     return _READERS[part](cluster, topics)
 
 

@@ -17,7 +17,7 @@ from brokerless.jobs.diff.beside.cluster_state import (
     cluster_of,
     compare_clusters,
     compared_of,
-    untold,
+    why_unknown,
 )
 from brokerless.jobs.diff.beside.groups import GroupDiff, GroupSettings, compare_groups, has_groups
 from brokerless.jobs.diff.live.cluster import RunningCluster
@@ -67,7 +67,7 @@ def compare_beside_records(
             raise _lacks(lacking, clusters, GROUPS, CONSUMER_OFFSETS)
         else:
             for each in clusters:
-                if (reason := untold(each, GROUPS)) is not None:
+                if (reason := why_unknown(each, GROUPS)) is not None:
                     _say_untold(each, GROUPS, reason, report=report)
     state: tuple[StateDifference, ...] = ()
     if parts & PARTS.keys():
@@ -79,7 +79,7 @@ def compare_beside_records(
             (part, number): reason
             for number, each in enumerate(clusters)
             for part in sorted(parts & compared_of(settings.topics))
-            if (reason := untold(each, part, settings.topics)) is not None
+            if (reason := why_unknown(each, part, settings.topics)) is not None
         }
         is_all = not parts - {part for part, _ in lacking_parts}
         for (part, number), reason in lacking_parts.items():
@@ -114,7 +114,7 @@ def _say_untold(
 
 def _lacks(side: Side, clusters: Iterable[ClusterState], part: str, topic: str) -> UnreadableError:
     for each in clusters:
-        if side.url is not None and (reason := untold(each, part)) is not None:
+        if side.url is not None and (reason := why_unknown(each, part)) is not None:
             return UnreadableError(side.url, f"{part} cannot be compared: {reason}")
     text = f"there is no partition of {topic}, so that this cannot be compared; give all disks of this side"
     return UnreadableError(side.directories[0].path, text)

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import cast
 
 ORDER = (
-    "text findings errors bounds progress kafka_names clock ordered_threads offset_spans values arrays arrow schemas",
-    "format.layouts format.kernel_library format.compiler format.kernel format.intrinsics format.varint format.columns",
-    "format.plain_varint format.crc format.codecs format.read",
+    "text findings errors bounds progress kafka_names clock ordered_threads offset_spans values arrow schemas",
+    "format.arrays format.layouts format.kernel_library format.compiler format.kernel format.intrinsics format.varint",
+    "format.columns format.plain_varint format.crc format.codecs format.read",
     "format.messages format.other_files format.write format.control format.convert format.filter format.append",
     "log.names log.config log.settings log.storage log.own_file log.checkpoint log.backups log.index",
     "log.segment_end log.segment",

@@ -106,8 +106,6 @@ UNSERVED = (Verdict.OTHER_TOPIC, Verdict.OTHER_DIRECTORY)
 """Verdicts by which a directory is loaded, and clients get nothing of it, or may not."""
 _BY_ID = (*MADE_STRAY, Verdict.OTHER_TOPIC)
 """Verdicts by what ``partition.metadata`` says, or would say, whose findings name that file."""
-_TAKEN = (Verdict.HERE, Verdict.OTHER_DIRECTORY)
-"""Verdicts by which a live replica has its partition's name on its node."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import Int64s
 from brokerless.errors import UsageError
 from brokerless.findings import Kind
 from brokerless.format import layouts
+from brokerless.format.arrays import Int64s
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.format.read.batch_scan import scan_batches

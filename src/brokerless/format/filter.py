@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import Bools, Int64s
 from brokerless.findings import Kind
 from brokerless.format import layouts
+from brokerless.format.arrays import Bools, Int64s
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.columns import RecordColumns, empty_columns
 from brokerless.format.read.batch_headers import Batches
@@ -53,10 +53,6 @@ class WholeBatches:
     def counts(self) -> Int64s:
         """How many rows each batch has: int64, shape ``(n,)``."""
         return np.diff(self.starts)
-
-    def per_row(self, values: NDArray[np.generic]) -> NDArray[np.generic]:
-        """A value of each batch for each of its rows."""
-        return np.repeat(values, self.counts)
 
     def rows_of(self, rows: Bools) -> Int64s:
         """Return how many of ``rows`` (bool, one for each row) are true in each batch: int64, shape ``(n,)``."""

@@ -11,10 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from brokerless import arrow
-from brokerless.arrays import Int64s
 from brokerless.bounds import LAST_OFFSET, MAX_INT32
 from brokerless.errors import UsageError
 from brokerless.format import layouts
+from brokerless.format.arrays import Int64s
 from brokerless.format.columns import RecordColumns
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.write.compression_ratio import CompressionRatioEstimator

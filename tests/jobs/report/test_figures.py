@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import brokerless
-from brokerless.jobs.report.chart_rows import rows_of
+from brokerless import arrow
 from brokerless.jobs.report.figures import Figures, read_figures
 from brokerless.jobs.report.schemas import FIGURES
 from brokerless.jobs.report.sums import HOUR_MS
@@ -38,7 +38,7 @@ def figures(log: brokerless.Log) -> Figures:
 def batches(log: brokerless.Log) -> list[Row]:
     """Batch headers as the table of batches has them; those that reach to the log start offset."""
     starts = {each.topic_partition: each.start_offset or 0 for each in log.partitions}
-    rows = rows_of(log.batches(HEADERS).read_all())
+    rows = arrow.rows(log.batches(HEADERS).read_all())
     return [row for row in rows if row["lastOffset"] >= starts[row["topic"], row["partition"]]]
 
 
@@ -56,8 +56,8 @@ def test_segments_are_those_of_the_table(figures: Figures, log: brokerless.Log):
 
 
 def test_partitions_add_up_their_segments(figures: Figures):
-    for row in rows_of(figures["partitions"]):
-        own = [each for each in rows_of(figures["segments"]) if each["file"].split("/")[-2].startswith(row["topic"])]
+    for row in arrow.rows(figures["partitions"]):
+        own = [each for each in arrow.rows(figures["segments"]) if each["file"].split("/")[-2].startswith(row["topic"])]
         own = [each for each in own if each["partition"] == row["partition"]]
         assert row["segments"] == len(own)
         assert row["records"] == sum(each["records"] for each in own)
@@ -69,7 +69,7 @@ def test_gaps_are_offsets_that_are_missing_between_segments(tmp_path: Path):
     files = sorted((DEMO / "orders-0").glob("*.log"))
     for file in (files[0], files[2], files[3]):
         (directory / file.name).write_bytes(file.read_bytes())
-    rows = rows_of(read_figures(brokerless.open(directory).paths, on_damage=lambda _: None)["segments"])
+    rows = arrow.rows(read_figures(brokerless.open(directory).paths, on_damage=lambda _: None)["segments"])
     assert [row["gapBefore"] for row in rows] == [0, rows[1]["firstOffset"] - rows[0]["lastOffset"] - 1, 0]
     assert rows[1]["gapBefore"] > 0
     for before, row in pairwise(rows):
@@ -82,7 +82,7 @@ def test_throughput_adds_up_batches_by_hour(figures: Figures, batches: list[Row]
         sums = expected.setdefault((row["topic"], row["maxTimestamp"] // HOUR_MS * HOUR_MS), [0, 0, 0])
         for index, value in enumerate((1, 0 if row["isControl"] else row["count"], row["sizeInBytes"])):
             sums[index] += value
-    rows = rows_of(figures["throughput"])
+    rows = arrow.rows(figures["throughput"])
     found = {(row["topic"], row["start"]): [row["batches"], row["records"], row["sizeInBytes"]] for row in rows}
     assert found == expected
     assert {row["end"] - row["start"] for row in rows} == {HOUR_MS}
@@ -90,11 +90,11 @@ def test_throughput_adds_up_batches_by_hour(figures: Figures, batches: list[Row]
 
 def test_sizes_codecs_and_producers_add_up_all_batches(figures: Figures, batches: list[Row]):
     sizes = Counter((row["topic"], 1 << (row["sizeInBytes"].bit_length() - 1)) for row in batches)
-    assert counted(rows_of(figures["batchSizes"]), "topic", "fromBytes") == sizes
+    assert counted(arrow.rows(figures["batchSizes"]), "topic", "fromBytes") == sizes
     codecs = Counter((row["topic"], row["magic"], row["compression"]) for row in batches)
-    assert counted(rows_of(figures["compression"]), "topic", "magic", "compression") == codecs
+    assert counted(arrow.rows(figures["compression"]), "topic", "magic", "compression") == codecs
     producers = Counter((row["topic"], row["partition"], row["producerId"]) for row in batches)
-    assert counted(rows_of(figures["producers"]), "topic", "partition", "producerId") == producers
+    assert counted(arrow.rows(figures["producers"]), "topic", "partition", "producerId") == producers
 
 
 @pytest.mark.parametrize("name", ["v0-gzip", "v1-lz4", "v1-none"])
@@ -108,7 +108,7 @@ def test_wrapper_messages_are_counted_by_what_is_in_them(golden: Path, name: str
 
 
 def test_what_is_before_the_log_start_offset_is_not_counted(figures: Figures):
-    users = [row for row in rows_of(figures["compression"]) if row["topic"] == "users"]
+    users = [row for row in arrow.rows(figures["compression"]) if row["topic"] == "users"]
     whole = brokerless.open(DEMO / "users-0").batches(["count"]).read_all().num_rows
     assert 0 < sum(row["batches"] for row in users) <= whole
     assert (

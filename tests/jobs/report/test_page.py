@@ -16,10 +16,10 @@ import pytest
 from tests.browser import Browser
 
 import brokerless
+from brokerless import arrow
 from brokerless.arrow import table_of
 from brokerless.errors import UsageError
 from brokerless.jobs.report import charts, page
-from brokerless.jobs.report.chart_rows import rows_of
 from brokerless.jobs.report.figures import Figures
 from brokerless.jobs.report.job import gather
 from brokerless.jobs.report.page_rows import finding_rows, topic_rows
@@ -106,13 +106,13 @@ def text_of(kind: str, value: Any) -> str:
 
 
 def topics(figures: Figures) -> list[dict[str, Any]]:
-    return topic_rows(rows_of(figures["partitions"]), rows_of(figures["lag"]))
+    return topic_rows(arrow.rows(figures["partitions"]), arrow.rows(figures["lag"]))
 
 
 def test_every_number_is_that_of_the_tables(browser: Browser, figures: Figures, tmp_path: Path):
     show(browser, write(figures, tmp_path / "report.html"))
     for name, view in VIEWS.items():
-        rows = rows_of(figures[name]) if name != "topics" else topics(figures)
+        rows = arrow.rows(figures[name]) if name != "topics" else topics(figures)
         if name == "findings":
             rows = finding_rows(rows)
         elif name == "partitions":
@@ -199,7 +199,7 @@ def test_charts_have_the_rows_of_the_figures(browser: Browser, figures: Figures,
         return items.filter((item) => item.mark.name !== arguments[1]).map(
           (item) => [item.datum, item.bounds.x2 - item.bounds.x1, item.bounds.y2 - item.bounds.y1]);
     """
-    partitions = {f"{row['topic']}-{row['partition']}": row for row in rows_of(figures["partitions"])}
+    partitions = {f"{row['topic']}-{row['partition']}": row for row in arrow.rows(figures["partitions"])}
     drawn = [each for each in browser.run(marks, "sizes") if "label" in each[0] and "middle" not in each[0]]
     assert {each["label"]: each["sizeInBytes"] for each, *_ in drawn} == {
         name: row["sizeInBytes"] for name, row in partitions.items()
@@ -225,13 +225,13 @@ def test_tables_are_searched_and_sorted(browser: Browser, figures: Figures, tmp_
         search.value = "ORDERS-1 lz4";
         search.dispatchEvent(new Event("input"));
     """)
-    rows = [row for row in rows_of(figures["segments"]) if (row["topic"], row["partition"]) == ("orders", 1)]
+    rows = [row for row in arrow.rows(figures["segments"]) if (row["topic"], row["partition"]) == ("orders", 1)]
     expected = sorted(f"{row['lastOffset']:,}" for row in rows if "lz4" in row["compressions"])
     assert sorted(row[2] for row in shown_rows(browser, "segments")) == expected
     assert f"{len(expected)} of 24" in browser.run("return document.querySelector('[data-table=segments]').innerText")
     for direction in ("ascending", "descending"):
         browser.run("""document.querySelector('[data-table="partitions"] th:nth-child(4) button').click()""")
-        sizes = sorted((row["records"] for row in rows_of(figures["partitions"])), reverse=direction == "descending")
+        sizes = sorted((row["records"] for row in arrow.rows(figures["partitions"])), reverse=direction == "descending")
         assert [row[3] for row in shown_rows(browser, "partitions")] == [f"{size:,}" for size in sizes]
         head = (
             """return document.querySelector('[data-table="partitions"] th:nth-child(4)').getAttribute("aria-sort")"""
@@ -467,7 +467,7 @@ def test_plots_of_a_log_are_those_of_the_page(figures: Figures):
 
 
 def test_lag_is_what_is_left_to_read(figures: Figures):
-    (row,) = rows_of(figures["lag"])
+    (row,) = arrow.rows(figures["lag"])
     end = brokerless.open(DEMO).partition("orders", 2).end_offset
     assert end is not None
     assert (row["group"], row["endOffset"], row["lag"]) == ("shipping", end, end - 500)
@@ -481,7 +481,7 @@ def test_findings_are_those_of_the_audit_with_advice(tmp_path: Path):
     damaged = bytearray(log.read_bytes())
     damaged[len(damaged) // 2] ^= 0xFF
     log.write_bytes(damaged)
-    found = rows_of(
+    found = arrow.rows(
         gather(resolve(Location(str(directory))), resolve(Location(str(directory))).partitions, processes=1)["findings"]
     )
     audited = brokerless.open(directory).partitions[0].audit().findings

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import brokerless
+from brokerless import arrow
 from brokerless.arrow import table_of
-from brokerless.jobs.report.chart_rows import MOST_LANES, damaged_partitions, rows_of, timeline_rows
+from brokerless.jobs.report.chart_rows import MOST_LANES, damaged_partitions, timeline_rows
 from brokerless.jobs.report.figures import Figures
 from brokerless.jobs.report.job import gather
 from brokerless.jobs.report.page_rows import MOST_PLACES, TopicSettings, finding_rows, read_settings, topic_rows
@@ -26,7 +27,7 @@ def figures() -> Figures:
 
 
 def topics(figures: Figures) -> list[dict[str, Any]]:
-    return topic_rows(rows_of(figures["partitions"]), rows_of(figures["lag"]))
+    return topic_rows(arrow.rows(figures["partitions"]), arrow.rows(figures["lag"]))
 
 
 def test_topics_add_up_their_partitions_and_have_the_largest_lag(figures: Figures):

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from brokerless import arrow
 from brokerless.cli import main
-from brokerless.jobs.report.chart_rows import rows_of
 from brokerless.jobs.report.job import gather
 from brokerless.jobs.report.sections import FINDINGS, SEGMENTS
 from brokerless.log.directory import resolve
@@ -35,7 +35,8 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rows(path: Path, figure: str) -> list[dict[str, Any]]:
-    return rows_of(gather(resolve(Location(str(path))), resolve(Location(str(path))).partitions, processes=1)[figure])
+    directory = resolve(Location(str(path)))
+    return arrow.rows(gather(directory, directory.partitions, processes=1)[figure])
 
 
 def explained(command: str, capfd: pytest.CaptureFixture[str]) -> tuple[int, list[dict[str, Any]]]:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tests.jobs.size.topics import STORED, event, write_topic
 
+from brokerless import arrow
 from brokerless.cli import main
 from brokerless.jobs.report import topic_sizes
-from brokerless.jobs.report.chart_rows import rows_of
 from brokerless.jobs.report.topic_sizes import topic_sizes_table
 from brokerless.jobs.size.choices import Choice
 from brokerless.log.directory import resolve
@@ -23,7 +23,7 @@ FEW = (Choice(2, "none"), Choice(2, "zstd"), Choice(2, "zstd", batch_bytes=16384
 
 def table(path: Path) -> list[dict[str, object]]:
     directory = resolve(Location(str(path)))
-    return rows_of(topic_sizes_table(directory, directory.partitions, 1 << 27, processes=1))
+    return arrow.rows(topic_sizes_table(directory, directory.partitions, 1 << 27, processes=1))
 
 
 def test_the_command_of_a_topic_writes_the_size_that_is_beside_it(

@@ -17,7 +17,6 @@ from brokerless.log.settings.definitions import (
     SettingKind,
     describe_versions,
     find_version,
-    is_defined,
     refusal,
     settings_of,
     versions,
@@ -78,15 +77,15 @@ def test_values_that_a_version_refuses(name: str, value: str, refusing: tuple[st
 def test_settings_of_brokers_have_definitions_of_their_own() -> None:
     assert refusal("broker", "log.segment.bytes", "5", NEWEST) == "1048576 or more"
     assert refusal("topic", "log.segment.bytes", "5", NEWEST) is None
-    assert is_defined("topic", "message.format.version", OLD_FORMATS)
-    assert not is_defined("topic", "message.format.version", NEWEST)
+    assert "message.format.version" in settings_of("topic", OLD_FORMATS)
+    assert "message.format.version" not in settings_of("topic", NEWEST)
 
 
 def test_a_setting_is_defined_as_the_last_version_before_changed_it() -> None:
     assert [each for each in versions() if settings_of("topic", each)["cleanup.policy"].get("mayBeEmpty")] == [
         *SINCE_4_1[1:]
     ]
-    assert [each for each in versions() if is_defined("topic", "internal.segment.bytes", each)] == [*SINCE_4_1]
+    assert [each for each in versions() if "internal.segment.bytes" in settings_of("topic", each)] == [*SINCE_4_1]
 
 
 def test_a_version_is_found_by_its_first_two_numbers() -> None:

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import Int64s
 from brokerless.format import layouts
 from brokerless.format.append.types import AppendContext, AppendResult, refuse
+from brokerless.format.arrays import Int64s
 from brokerless.format.columns import RecordColumns
 from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.format.write.encoder import Encoder

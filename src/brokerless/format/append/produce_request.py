@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import Int64s
 from brokerless.bounds import MAX_INT32
 from brokerless.format import columns as reasons
 from brokerless.format import layouts
 from brokerless.format.append.types import Refusal, refuse
+from brokerless.format.arrays import Int64s
 from brokerless.format.codecs.decompression import Inflater
 from brokerless.format.codecs.decompression_buffer import CodecError, LimitError
 from brokerless.format.columns import RecordColumns, allocate, allocate_array

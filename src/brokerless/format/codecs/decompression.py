@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import Int64s
+from brokerless.format.arrays import Int64s
 from brokerless.format.codecs import gzip, lz4, snappy, zstd
 from brokerless.format.codecs.c_functions import CodecFunction, codec_function
 from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES, CodecError, InflateBuffer, LimitError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from brokerless.arrays import Int64s
+from brokerless.format.arrays import Int64s
 
 
 class CompressionRatioEstimator:

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import Int64s
 from brokerless.bounds import MAX_INT32
 from brokerless.errors import UsageError
 from brokerless.format import layouts
+from brokerless.format.arrays import Int64s
 from brokerless.format.codecs.compression import make_compressor
 from brokerless.format.columns import SLACK, RecordColumns, allocate_array, empty_columns
 

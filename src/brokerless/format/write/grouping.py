@@ -14,10 +14,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import Int64s
 from brokerless.bounds import MAX_INT32
 from brokerless.findings import Kind
 from brokerless.format import layouts
+from brokerless.format.arrays import Int64s
 from brokerless.format.columns import RecordColumns
 from brokerless.format.read.batch_headers import Batches, increment_sequence
 from brokerless.format.read.decoder import BatchDecoder, Damage, DecodedRecords, decode_whole

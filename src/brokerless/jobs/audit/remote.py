@@ -207,10 +207,6 @@ _OffsetRanges = defaultdict[TopicIdPartition, list[tuple[int, int]]]
 """First and last offsets of segments, by partition."""
 
 
-def _ranges() -> _OffsetRanges:
-    return defaultdict(list)
-
-
 _REASONS = {
     Standing.REPLACED: "a later copy has taken the place of this segment; brokers delete it when its offsets expire",
     Standing.STARTED: "an upload that did not end: it is at work, or its broker was killed",
@@ -240,13 +236,13 @@ class _Comparison:
     """IDs of topics that have segments which brokers read, by topic and partition."""
     lost_at: defaultdict[tuple[str, int], set[int]] = field(default_factory=lambda: defaultdict(set))
     """First offsets of lost segments, by topic and partition."""
-    present: _OffsetRanges = field(default_factory=_ranges)
+    present: _OffsetRanges = field(default_factory=lambda: defaultdict(list))
     """First and last offsets of complete segments in the bucket that are not deleted."""
-    referenced_whole: _OffsetRanges = field(default_factory=_ranges)
+    readable: _OffsetRanges = field(default_factory=lambda: defaultdict(list))
     """Those of whole segments that brokers read."""
-    unlisted: _OffsetRanges = field(default_factory=_ranges)
+    unlisted: _OffsetRanges = field(default_factory=lambda: defaultdict(list))
     """Those of whole segments that the metadata does not have."""
-    copies: _OffsetRanges = field(default_factory=_ranges)
+    copies: _OffsetRanges = field(default_factory=lambda: defaultdict(list))
     """Those of whole segments that brokers do not read, and that are not deleted."""
     dangling: frozenset[str] = frozenset()
     """Paths of logs whose leader epochs are not in the history of their partition."""
@@ -295,7 +291,7 @@ class _Comparison:
         if objects.segment_id not in self.whole or objects.path in self.dangling:
             return
         if segment is None or segment.is_referenced:
-            (self.unlisted if segment is None else self.referenced_whole)[key].append((objects.start_offset, end))
+            (self.unlisted if segment is None else self.readable)[key].append((objects.start_offset, end))
         elif segment.state in (_STARTED, _FINISHED):
             self.copies[key].append((objects.start_offset, end))
 
@@ -386,8 +382,8 @@ class _Comparison:
         key, standing = (objects.topic_id, objects.partition), _standing_of(segment)
         start, end = objects.start_offset, _end_of(objects, segment)
         is_unlisted = segment is None and objects.segment_id in self.whole  # it is among these itself
-        others = self.referenced_whole[key] if is_unlisted else [*self.referenced_whole[key], *self.unlisted[key]]
-        if _covers(others, start, end) or is_deleted_first(standing, start, self.referenced_whole[key]):
+        others = self.readable[key] if is_unlisted else [*self.readable[key], *self.unlisted[key]]
+        if _covers(others, start, end) or is_deleted_first(standing, start, self.readable[key]):
             return Elsewhere.COPY
         if local is None:
             goes_on = self.is_alone or any(first > start for first, _ in others)
@@ -411,7 +407,7 @@ class _Comparison:
         is_local = bool(own) and own[0].base_offset <= segment.start_offset
         self.lost_at[segment.topic, segment.partition].add(segment.start_offset)
         key = segment.topic_id, segment.partition
-        others = (*self.referenced_whole[key], *self.unlisted[key], *self.copies[key])
+        others = (*self.readable[key], *self.unlisted[key], *self.copies[key])
         is_copied = _covers(others, segment.start_offset, segment.end_offset)
         severity: Severity = "warning" if is_local or is_copied else "error"
         rest = "; the local log still has them" if is_local else ""

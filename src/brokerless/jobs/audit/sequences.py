@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from brokerless.arrays import Int64s
 from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
+from brokerless.format.arrays import Int64s
 from brokerless.log.segment import Chunk
 
 _SEQUENCES = 1 << 31

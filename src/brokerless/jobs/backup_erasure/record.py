@@ -22,9 +22,9 @@ from brokerless.jobs.signatures import load_private_key
 from brokerless.log.backups.names import SnapshotName, parse_stem
 from brokerless.log.backups.place import BackupPlace
 from brokerless.log.backups.replaced import ReplacedSegment
-from brokerless.log.backups.snapshot import Id, SnapshotId, SnapshotSegment, check_partition
+from brokerless.log.backups.snapshot import SnapshotId, SnapshotSegment, check_partition
 from brokerless.log.storage.paths import full_path
-from brokerless.values import Int32, Int64, LenientValue, Sha256, WrongJsonError, from_members, members
+from brokerless.values import Int32, Int64, LenientValue, Sha256, Uuid, WrongJsonError, from_members, members
 
 MEMBER = "backup"
 """The member that a manifest has which is about a backup."""
@@ -34,13 +34,13 @@ class ClaimedSegment(LenientValue, frozen=True):
     """A segment that was replaced, and the one in its place. ``erased_offsets``: of the records that are gone."""
 
     topic: str
-    topic_id: Id
+    topic_id: Uuid
     partition: Int32
     start_offset: Int64
     end_offset: Int64
-    old_segment_id: Id
+    old_segment_id: Uuid
     old_sha256: Sha256
-    segment_id: Id
+    segment_id: Uuid
     sha256: Sha256
     erased_offsets: tuple[Int64, ...]
     list: str
@@ -59,7 +59,7 @@ class UnwrittenSegment(LenientValue, frozen=True):
     partition: Int32
     start_offset: Int64
     end_offset: Int64
-    segment_id: Id
+    segment_id: Uuid
 
 
 class BackupClaim(LenientValue, frozen=True):
@@ -67,7 +67,7 @@ class BackupClaim(LenientValue, frozen=True):
     its ID and the number."""
 
     id: SnapshotId
-    partitions: tuple[tuple[str, Id, Int32], ...]
+    partitions: tuple[tuple[str, Uuid, Int32], ...]
     segments: tuple[ClaimedSegment, ...]
     not_written: tuple[UnwrittenSegment, ...]
 

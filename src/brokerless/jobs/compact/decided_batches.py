@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import Bools
+from brokerless.format.arrays import Bools
 from brokerless.format.filter import WholeBatches
 from brokerless.format.read.batch_headers import Batches
 from brokerless.jobs.compact.row_flags import RowFlags

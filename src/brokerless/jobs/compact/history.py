@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import Bools, Int64s
 from brokerless.bounds import MAX_INT64
 from brokerless.errors import refused_batch
 from brokerless.format import layouts
+from brokerless.format.arrays import Bools, Int64s
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.index.readers import load_offset_index, load_transaction_index

@@ -11,7 +11,7 @@ import secrets
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import Bools
+from brokerless.format.arrays import Bools
 from brokerless.format.columns import RecordColumns
 from brokerless.jobs.compact.row_flags import RowFlags
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import Bools
 from brokerless.errors import RefusedError, UsageError, refused_batch
 from brokerless.findings import Finding, Kind
+from brokerless.format.arrays import Bools
 from brokerless.format.columns import RecordColumns
 from brokerless.format.filter import BatchFilter, WholeBatches, read_whole_batches
 from brokerless.format.read.batch_headers import Batches

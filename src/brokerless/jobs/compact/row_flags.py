@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from brokerless.arrays import Bools
+from brokerless.format.arrays import Bools
 
 _FIRST_BYTES = 1 << 12
 

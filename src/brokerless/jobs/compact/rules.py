@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from brokerless.arrays import Bools, Int64s
 from brokerless.errors import RefusedError
 from brokerless.format import layouts
+from brokerless.format.arrays import Bools, Int64s
 from brokerless.format.filter import WholeBatches
 from brokerless.format.read.batch_headers import Batches
 from brokerless.jobs.compact.history import History

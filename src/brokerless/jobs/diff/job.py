@@ -10,10 +10,10 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from brokerless.arrays import Int64s
 from brokerless.bounds import MAX_INT64
 from brokerless.errors import ClusterError, UnreadableError
 from brokerless.findings import BEFORE_FIRST_SEGMENT, Finding
+from brokerless.format.arrays import Int64s
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.diff.alignment.erased_records import ErasedRecords
 from brokerless.jobs.diff.alignment.mapped_side import MappedSide

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from brokerless.arrays import Int64s
 from brokerless.clusters.listing import open_directory
 from brokerless.errors import UsageError
+from brokerless.format.arrays import Int64s
 from brokerless.internals.connect.topics import table_of_topic
 from brokerless.internals.entries import decode_entry, internal_topic, read_entries
 from brokerless.jobs.diff.pairs import Pair, Side, by_name, pair_of

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from brokerless.arrays import Bools, Int64s
 from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError, UsageError
+from brokerless.format.arrays import Bools, Int64s
 from brokerless.jobs.diff.copied_partition import CopiedPartition
 from brokerless.jobs.diff.live.cluster import ClientConfig, is_live, undescribed_topics
 from brokerless.jobs.named_partitions import topic_id_of_partition

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import Int64s
 from brokerless.findings import Kind
 from brokerless.format import layouts
+from brokerless.format.arrays import Int64s
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.convert import ConversionTotals, ConvertedBatches
 from brokerless.format.filter import BatchFilter, WholeBatches

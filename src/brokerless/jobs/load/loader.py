@@ -20,8 +20,8 @@ from typing import Self
 import pyarrow as pa
 
 from brokerless import clock
-from brokerless.arrays import Int64s
 from brokerless.errors import UsageError
+from brokerless.format.arrays import Int64s
 from brokerless.format.write.compression_ratio import CompressionRatioEstimator
 from brokerless.jobs.load.routing import Router, Routing
 from brokerless.jobs.load.row_buffer import COLUMNS, RowBuffer, check_same, records_of

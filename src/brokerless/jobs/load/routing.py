@@ -10,9 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from brokerless import arrow
-from brokerless.arrays import Int64s
 from brokerless.bounds import LAST_OFFSET, MAX_INT32, MAX_INT64, check_number
 from brokerless.errors import UsageError
+from brokerless.format.arrays import Int64s
 from brokerless.log.checkpoint.topic_ids import is_topic_id
 from brokerless.log.names import CLUSTER_METADATA
 from brokerless.tables.rows import RowError, is_topic

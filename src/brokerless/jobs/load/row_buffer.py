@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from brokerless import arrow
-from brokerless.arrays import Int64s
+from brokerless.format.arrays import Int64s
 from brokerless.tables.rows import RowError, normalize
 
 COLUMNS = ("key", "value", "headers", "offset", "timestamp", "timestampType")

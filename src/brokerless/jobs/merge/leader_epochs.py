@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import Int64s, RowNumbers
 from brokerless.format import layouts
+from brokerless.format.arrays import Int64s, RowNumbers
 from brokerless.log.checkpoint.leader_epochs import Epochs
 
 _MANY_ELECTIONS = 8

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import RowNumbers
 from brokerless.bounds import MAX_INT32
+from brokerless.format.arrays import RowNumbers
 from brokerless.jobs.merge.agreement import Agreement, MergedReplica
 from brokerless.jobs.merge.leader_epochs import has_epoch, is_same
 from brokerless.jobs.recovered.losses import TO_THE_END

@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import Uint8s
 from brokerless.findings import Kind
+from brokerless.format.arrays import Uint8s
 from brokerless.format.columns import RecordColumns
 from brokerless.format.write.column_slices import filter_rows
 from brokerless.jobs.prove.own_fields import OwnFields

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from brokerless.findings import Kind
-from brokerless.format.write.builder import BatchAttributes, BatchBuilder
 from brokerless.internals.coordinators import partition_counts
 from brokerless.internals.groups.positions import (
     GroupPosition,
@@ -22,9 +19,8 @@ from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from brokerless.jobs.rebuild.replicas import HeldReplica
 from brokerless.kafka_names import TopicPartition
 from brokerless.log.commit.log_opener import open_log
+from brokerless.log.write.records import append_records
 from brokerless.progress import Report
-
-_BATCH_SIZE = 1 << 16
 
 
 def positions_past_end(
@@ -84,15 +80,4 @@ def reset_positions(
     if not positions:
         return
     with open_log(directory, *source) as log:
-        epoch = log.leader_epochs[-1][0] if log.leader_epochs else 0
-        builder = None
-        for each in positions:
-            key, value = each.record(reset_to, now_ms)
-            if builder is None or not builder.has_room_for(now_ms, key, value):
-                if builder is not None:
-                    log.append(np.frombuffer(builder.close(), np.uint8))
-                attributes = BatchAttributes(base_offset=log.log_end_offset, partition_leader_epoch=epoch)
-                builder = BatchBuilder(_BATCH_SIZE, attributes=attributes)
-            builder.append(now_ms, key, value)
-        if builder is not None:
-            log.append(np.frombuffer(builder.close(), np.uint8))
+        append_records(log, ((now_ms, *each.record(reset_to, now_ms)) for each in positions))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import RowNumbers
+from brokerless.format.arrays import RowNumbers
 from brokerless.jobs.recovered.damaged_regions import BoundedList, PlacedRegion, Region
 
 NOT_THERE = "no-such-offsets"

@@ -22,11 +22,6 @@ TREEMAP = Rectangle(0, 0, 2.6, 1)
 _STEPS_HOURS = (1, 2, 3, 6, 12, 24, 48, 7 * 24, 30 * 24, 91 * 24, 365 * 24, 10 * 365 * 24)
 
 
-def rows_of(table: pa.Table) -> list[Row]:
-    """The rows of a figure; times in ms."""
-    return arrow.rows(table)
-
-
 def partition_name(row: Row) -> str:
     """Return a name such as ``orders-0``; ``(file)`` for a lone file."""
     return "(file)" if row["topic"] is None else show_name(f"{row['topic']}-{row['partition']}")
@@ -38,7 +33,7 @@ def topic_name(topic: str | None) -> str:
 
 def size_rows(partitions: pa.Table) -> list[Row]:
     """A rectangle for each partition that has bytes, topics together; the smallest partitions share one."""
-    found = [row for row in rows_of(partitions) if row["sizeInBytes"] > 0]
+    found = [row for row in arrow.rows(partitions) if row["sizeInBytes"] > 0]
     found.sort(key=lambda row: row["sizeInBytes"], reverse=True)
     labelled: list[Row] = [{**row, "label": partition_name(row), "topic": topic_name(row["topic"])} for row in found]
     shown, rest = labelled[:MOST_RECTANGLES], labelled[MOST_RECTANGLES:]
@@ -64,7 +59,7 @@ def _size(rows: Sequence[Row]) -> int:
 
 def damaged_partitions(findings: pa.Table | None) -> set[str]:
     """The names of partitions with errors that lose or hide records; of none where there was no audit."""
-    rows = [] if findings is None else rows_of(findings)
+    rows = [] if findings is None else arrow.rows(findings)
     of_records = {name for name, kind in describe_kinds().items() if kind.concerns == "records"}
     return {partition_name(row) for row in rows if row["severity"] == "error" and row["kind"] in of_records}
 
@@ -72,7 +67,7 @@ def damaged_partitions(findings: pa.Table | None) -> set[str]:
 def timeline_rows(segments: pa.Table, damaged: Collection[str] = ()) -> list[Row]:
     """A bar for each segment that has timestamps: if there are many partitions, of those that are ``damaged`` and the
     largest of the others."""
-    rows = rows_of(segments)
+    rows = arrow.rows(segments)
     lanes: dict[str, int] = {}
     for row in rows:
         lanes[partition_name(row)] = lanes.get(partition_name(row), 0) + row["sizeInBytes"]
@@ -108,7 +103,7 @@ def _one(names: Sequence[str]) -> str:
 
 def throughput_rows(throughput: pa.Table) -> list[Row]:
     """Bars by topic and time, one above the other: of an hour, or of as many hours as leave few enough of them."""
-    rows = [row for row in rows_of(throughput) if row["start"] is not None]
+    rows = [row for row in arrow.rows(throughput) if row["start"] is not None]
     if not rows:
         return []
     first, last = min(row["start"] for row in rows), max(row["end"] for row in rows)
@@ -147,7 +142,7 @@ def batch_size_rows(batch_sizes: pa.Table) -> list[Row]:
     """Return how many batches of which size, of all topics; sizes between the smallest and the largest are all
     there."""
     counts: dict[int, list[int]] = {}
-    for row in rows_of(batch_sizes):
+    for row in arrow.rows(batch_sizes):
         counted = counts.setdefault(row["fromBytes"], [0, 0, 0])
         for index, name in enumerate(("batches", "records", "sizeInBytes")):
             counted[index] += row[name]
@@ -171,7 +166,7 @@ def _short(size: int) -> str:
 
 def compression_rows(compression: pa.Table) -> list[Row]:
     """Bytes by codec and message format, of the largest topics."""
-    rows = rows_of(compression)
+    rows = arrow.rows(compression)
     shown = largest_topics(rows)
     sums: dict[tuple[str, str, str], list[int]] = {}
     for row in rows:

@@ -11,12 +11,14 @@ import pyarrow as pa
 
 from brokerless.arrow import table_of
 from brokerless.errors import raise_errors
+from brokerless.format.arrays import Int64s
 from brokerless.jobs.report.schemas import FIGURES
-from brokerless.jobs.report.sums import Numbers, ProducerSums, Row, TopicSums
+from brokerless.jobs.report.sums import ProducerSums, TopicSums
 from brokerless.log.directory import PartitionPath
 from brokerless.log.segment import Chunk
 from brokerless.progress import Done, Report, ignore
 from brokerless.tables.partition_tables import OnUnreadable, segment_rows
+from brokerless.values import Row
 
 Figures = dict[str, pa.Table]
 """Tables by their names, with the schemas of :data:`brokerless.jobs.report.schemas.FIGURES`."""
@@ -99,7 +101,7 @@ class _FiguresReading:
             self.epochs = sorted({min(found), max(found)})
 
 
-def _record_counts(chunk: Chunk, max_batch_bytes: int | None) -> Numbers:
+def _record_counts(chunk: Chunk, max_batch_bytes: int | None) -> Int64s:
     batches = chunk.batches
     counts = np.where(batches.is_legacy, 1, batches.count)
     if batches.is_wrapper.any():

@@ -18,11 +18,10 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from brokerless import clock
+from brokerless import arrow, clock
 from brokerless.clusters.start.start import StartOutcome, describe_harms, describe_retention, has_start_errors
 from brokerless.errors import UsageError, missing_libraries
 from brokerless.findings import SEVERITIES
-from brokerless.jobs.report.chart_rows import rows_of
 from brokerless.jobs.report.charts import CHARTS, vega_altair
 from brokerless.jobs.report.figures import Figures
 from brokerless.jobs.report.job import Outcome, gather_audited, sum_up
@@ -71,7 +70,7 @@ def render(
     """The page. ``figures`` has all tables of :data:`brokerless.jobs.report.schemas.FIGURES`; ``now_ms`` is printed as
     the time of the report. Where the charts' library is not installed, the page has all but charts, and ``say`` is
     called with that."""
-    rows = {name: rows_of(table) for name, table in figures.items()}
+    rows = {name: arrow.rows(table) for name, table in figures.items()}
     settings = None if outcome is None else outcome.settings
     rows["partitions"].sort(key=lambda row: row["sizeInBytes"], reverse=True)
     rows["topics"] = topic_rows(rows["partitions"], rows["lag"], settings)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from brokerless.arrays import Int64s
 from brokerless.clock import HOUR_MS
 from brokerless.format import layouts
+from brokerless.format.arrays import Int64s
 from brokerless.format.read.batch_headers import Batches
 from brokerless.values import Row
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless import arrow
-from brokerless.arrays import Int64s
 from brokerless.errors import BrokerlessError, UsageError
+from brokerless.format.arrays import Int64s
 from brokerless.internals.metadata.cluster import Cluster, read_cluster
 from brokerless.jobs.restore.results import Limits, SourcePartition
 from brokerless.kafka_names import Isolation

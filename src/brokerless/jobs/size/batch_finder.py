@@ -9,9 +9,9 @@ from itertools import zip_longest
 
 import numpy as np
 
-from brokerless.arrays import Int64s, Uint8s
 from brokerless.errors import UnreadableError
 from brokerless.format import layouts
+from brokerless.format.arrays import Int64s, Uint8s
 from brokerless.format.read.batch_headers import checksums_match, read_headers
 from brokerless.format.read.batch_scan import scan_batches
 from brokerless.format.read.resync import find_batch, find_next_batch

@@ -13,9 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from brokerless import arrow
-from brokerless.arrays import Floats
 from brokerless.clock import HOUR_MS
 from brokerless.format import layouts
+from brokerless.format.arrays import Floats
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.decoder import BatchDecoder, Damage
 from brokerless.format.write.grouping import BatchGroup, decode_groups

@@ -13,8 +13,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import Int64s
 from brokerless.format import layouts
+from brokerless.format.arrays import Int64s
 from brokerless.format.columns import RecordColumns
 from brokerless.format.convert import PACKED
 from brokerless.format.write.column_slices import filter_rows

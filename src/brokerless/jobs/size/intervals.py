@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import Floats
+from brokerless.format.arrays import Floats
 from brokerless.format.write.compression_ratio import CompressionRatioEstimator
 
 _T = (

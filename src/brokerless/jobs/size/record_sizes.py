@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import Int64s
 from brokerless.format import layouts
+from brokerless.format.arrays import Int64s
 from brokerless.format.columns import RecordColumns
 
 MESSAGE_OVERHEADS = (

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import Int64s
 from brokerless.bounds import MAX_INT32
 from brokerless.errors import UnreadableError
 from brokerless.format import layouts
+from brokerless.format.arrays import Int64s
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.columns import RecordColumns, empty_columns
 from brokerless.format.read.batch_headers import Batches, read_headers

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from brokerless.arrays import Int64s
 from brokerless.findings import Kind
+from brokerless.format.arrays import Int64s
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.checkpoint.text_files import (
     FileFindings,

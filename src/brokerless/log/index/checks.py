@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from brokerless.arrays import Bools, Int64s
 from brokerless.findings import Finding, Kind, Severity
 from brokerless.format import layouts
+from brokerless.format.arrays import Bools, Int64s
 from brokerless.log.index.readers import OffsetIndex, TimeIndex, TransactionIndex
 
 _LOWEST = np.iinfo(np.int64).min

@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import Int64s
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
+from brokerless.format.arrays import Int64s
 from brokerless.log.storage.files import File, limit_exceeded
 from brokerless.log.storage.location import Location
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import RowNumbers
 from brokerless.bounds import MAX_INT32
+from brokerless.format.arrays import RowNumbers
 from brokerless.offset_spans import Span, add, touching, union, without
 
 _NONE = -1

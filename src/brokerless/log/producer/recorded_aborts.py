@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from brokerless.arrays import Int64s
 from brokerless.findings import Finding, Kind, Severities
 from brokerless.format import layouts
+from brokerless.format.arrays import Int64s
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.index.readers import TransactionIndex, load_transaction_index
 from brokerless.log.names import parse_segment_file

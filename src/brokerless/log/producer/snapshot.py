@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import Int64s
 from brokerless.bounds import MAX_INT32
 from brokerless.findings import Kind
 from brokerless.format import layouts
+from brokerless.format.arrays import Int64s
 from brokerless.format.crc import plain
 from brokerless.log.checkpoint.text_files import FileFindings, MalformedFileError, parse_or_report
 from brokerless.log.storage.location import Location

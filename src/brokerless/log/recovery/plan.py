@@ -38,7 +38,7 @@ from brokerless.log.recovery.segment import (
     recover_segment,
     recover_split_segment,
 )
-from brokerless.log.recovery.trust import Flushed, RecoveryReason, TrustedSegment, trusted
+from brokerless.log.recovery.trust import Distrust, Flushed, TrustedSegment, trusted
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.guarded_files import open_own, sync
 from brokerless.log.storage.location import DirectoryEntry, Location
@@ -52,7 +52,7 @@ class RecoveredSegment:
     """A segment that is followed batch by batch, and what comes of it."""
 
     base_offset: int
-    reason: RecoveryReason
+    reason: Distrust
     result: SegmentRecovery
 
     @property
@@ -131,9 +131,7 @@ def plan_recovery(
         else each
         for each in considered
     )
-    reasons: dict[int, RecoveryReason] = {
-        each.base_offset: each.reason for each in considered if each.reason is not None
-    }
+    reasons: dict[int, Distrust] = {each.base_offset: each.reason for each in considered if each.reason is not None}
     recovered, producers, epochs = _recover(
         files,
         reasons,
@@ -219,7 +217,7 @@ def _load_epochs(directory: Path) -> Epochs:
 
 def _recover(
     files: SegmentFiles,
-    reasons: dict[int, RecoveryReason],
+    reasons: dict[int, Distrust],
     config: LogConfig,
     log_start: int,
     epochs: Epochs,

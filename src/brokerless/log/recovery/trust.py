@@ -22,7 +22,7 @@ from brokerless.log.storage.location import Location
 from brokerless.log.storage.segment_files import SegmentFiles
 from brokerless.log.write.segment_state import describe_segment
 
-RecoveryReason = Literal["not-flushed", "index-missing", "transaction-index-corrupt", "not-closed", "index-mismatch"]
+Distrust = Literal["not-flushed", "index-missing", "transaction-index-corrupt", "not-closed", "index-mismatch"]
 """Why a segment is recovered: it is not before the recovery point; it has no offset index; its transaction index does
 not fit it; it is the last one, and although the stop was clean, its end or its indexes are not as a closed one's; or an
 index of it is known to be wrong, and is to be made again."""
@@ -42,7 +42,7 @@ class TrustedSegment:
     """A segment, and why a broker recovers it; None if it takes it as its files say."""
 
     base_offset: int
-    reason: RecoveryReason | None
+    reason: Distrust | None
 
 
 def trusted(files: SegmentFiles, flushed: Flushed, *, as_kafka: str | None = None) -> tuple[TrustedSegment, ...]:
@@ -62,7 +62,7 @@ def trusted(files: SegmentFiles, flushed: Flushed, *, as_kafka: str | None = Non
 
 def _reason(
     files: SegmentFiles, flushed: Flushed, base: int, following: int | None, *, as_kafka: str | None
-) -> RecoveryReason | None:
+) -> Distrust | None:
     # LogSegments.values begins with the segment that has the recovery point.
     is_unflushed = following is None or following > flushed.recovery_point
     is_recovered_anyway = is_unflushed and not flushed.was_clean

@@ -107,11 +107,6 @@ def describe_versions(some: Collection[str]) -> str:
     return f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else "".join(texts)
 
 
-def is_defined(kind: SettingKind, name: str, version: str) -> bool:
-    """Return whether a version has a setting of this name; a broker passes over those that it has not."""
-    return name in _definitions(version)[kind]
-
-
 def is_password(name: str) -> bool:
     """Return whether any version has a broker's setting of this name as a password."""
     return any(settings_of("broker", each).get(name, {}).get("type") == "PASSWORD" for each in versions())

@@ -18,7 +18,8 @@ def parse_lineage(data: bytes) -> Epochs:
     """Return what a ``leader-epoch-checkpoint`` says; nothing if it is none."""
     try:
         lines = data.decode("ascii").splitlines()[2:]
-        return [(int(epoch), int(offset)) for epoch, offset in (line.split() for line in lines if line.strip())]
+        rows = (line.split() for line in lines if line.strip())
+        return tuple((int(epoch), int(offset)) for epoch, offset in rows)
     except ValueError:
         return ()
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from brokerless.arrays import Int64s
 from brokerless.bounds import MAX_INT32
 from brokerless.format import layouts
+from brokerless.format.arrays import Int64s
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.config import LogConfig
 from brokerless.log.index.readers import OffsetIndex, TimeIndex, TransactionIndex

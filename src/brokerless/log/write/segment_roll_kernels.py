@@ -11,8 +11,8 @@ batches made one entry at most, with the last one's offset.) ``LogSegment.recove
 
 from __future__ import annotations
 
-from brokerless.arrays import Int64s
 from brokerless.bounds import MAX_INT32
+from brokerless.format.arrays import Int64s
 from brokerless.format.kernel import kernel
 from brokerless.log.write.segment_numbers import (
     AGE,

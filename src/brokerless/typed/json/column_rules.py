@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless import arrow
-from brokerless.arrays import Bools
+from brokerless.format.arrays import Bools
 
 Resolve = Callable[[str], Any]
 """The schema that a reference of the main document leads to. Raises ValueError for one that leads nowhere."""

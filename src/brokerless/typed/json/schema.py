@@ -93,15 +93,11 @@ def _type_of(node: Any, documents: dict[str, Any], own: str, above: tuple[str, .
     if kind == "integer" and time is not None:
         return time
     if "const" in found or "enum" in found:
+        from brokerless.typed.plain import infer
+
         values = cast("list[Any]", found.get("enum") or [found.get("const")])
-        return pa.string() if any(isinstance(each, str) for each in values) else merge_types(map(_of_value, values))
+        return pa.string() if any(isinstance(each, str) for each in values) else merge_types(map(infer, values))
     return _TYPES.get(kind, pa.string()) if isinstance(kind, str) else pa.string()
-
-
-def _of_value(value: Any) -> pa.DataType:
-    from brokerless.typed.plain import infer
-
-    return infer(value)
 
 
 def _resolve(documents: dict[str, Any], name: str, pointer: str) -> Any:

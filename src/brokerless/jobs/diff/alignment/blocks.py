@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import Bools, Int64s
+from brokerless.format.arrays import Bools, Int64s
 from brokerless.format.columns import RecordColumns
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.write.column_slices import concat_columns, filter_rows, slice_rows

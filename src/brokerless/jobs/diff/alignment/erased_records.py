@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from brokerless.arrays import Bools, Int64s
 from brokerless.errors import UsageError
+from brokerless.format.arrays import Bools, Int64s
 from brokerless.format.columns import RecordColumns
 from brokerless.format.write.column_slices import concat_columns, filter_rows, replace_values
 from brokerless.jobs.backup_erasure.record import BackupClaim, is_of_backup, parse_claim

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from brokerless.arrays import Bools, Int64s
+from brokerless.format.arrays import Bools, Int64s
 from brokerless.jobs.compact.key_offsets import KeyHasher
 from brokerless.jobs.diff.alignment.blocks import HashedRows, hash_contents
 from brokerless.jobs.diff.causes import What

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from brokerless.arrays import Int64s
 from brokerless.bounds import MAX_INT64
 from brokerless.findings import Finding
+from brokerless.format.arrays import Int64s
 from brokerless.jobs.diff.alignment.blocks import Block
 from brokerless.jobs.diff.alignment.sides import SideReader, SideSettings
 from brokerless.jobs.diff.pairs import OffsetRuns

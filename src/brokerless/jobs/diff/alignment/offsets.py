@@ -12,9 +12,9 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import Bools, Int64s
 from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError
+from brokerless.format.arrays import Bools, Int64s
 from brokerless.jobs.compact.key_offsets import KeyHasher
 from brokerless.jobs.diff.alignment.blocks import Block, compare_rows, hash_contents, hash_with_times, joined
 from brokerless.jobs.diff.alignment.erased_records import ErasedRecords

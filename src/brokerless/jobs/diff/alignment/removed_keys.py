@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import Bools, Int64s
+from brokerless.format.arrays import Bools, Int64s
 from brokerless.jobs.compact.key_offsets import KeyHasher, LastRows
 from brokerless.jobs.diff.alignment.sides import SideReader
 from brokerless.log.partition import Reading, read_partition

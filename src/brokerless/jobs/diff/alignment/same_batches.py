@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import Bools, Int64s
 from brokerless.format import layouts
+from brokerless.format.arrays import Bools, Int64s
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.wrappers import inspect_wrappers
 from brokerless.jobs.diff.alignment.sides import BatchRows

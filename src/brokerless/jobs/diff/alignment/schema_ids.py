@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from brokerless.arrays import Bools, Int64s
 from brokerless.arrow import Column
+from brokerless.format.arrays import Bools, Int64s
 from brokerless.format.columns import RecordColumns
 from brokerless.jobs.diff.alignment.blocks import Block, compare_rows
 from brokerless.tables.record_batches import contents_batch

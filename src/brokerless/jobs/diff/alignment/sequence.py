@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from brokerless.arrays import Int64s
 from brokerless.bounds import MAX_INT64
+from brokerless.format.arrays import Int64s
 from brokerless.jobs.compact.key_offsets import KeyHasher
 from brokerless.jobs.diff.alignment.blocks import HashedRows, hash_contents
 from brokerless.jobs.diff.alignment.sides import SideReader

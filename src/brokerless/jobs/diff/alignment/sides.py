@@ -11,10 +11,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import Bools, Int64s
 from brokerless.bounds import MAX_INT64
 from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
+from brokerless.format.arrays import Bools, Int64s
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.decoder import DecodedRecords, Decoder, decode_whole, load_decoding_kernels

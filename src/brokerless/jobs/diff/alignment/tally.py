@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.arrays import Bools, Int64s
+from brokerless.format.arrays import Bools, Int64s
 from brokerless.jobs.diff.causes import What
 from brokerless.jobs.diff.partition_diff import Difference
 

@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 
 from brokerless.format.control import build_transaction_marker
-from brokerless.format.write.builder import BatchAttributes, BatchBuilder
 from brokerless.format.write.encoder import Encoder
 from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.segment_events import events_of, metadata_partition
@@ -28,8 +27,7 @@ from brokerless.log.producer.state import load_state
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.write.log_writer import LogWriter
 from brokerless.log.write.new_partition import create_partition
-
-_BATCH_SIZE = 1 << 16
+from brokerless.log.write.records import append_records
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +138,5 @@ def append_events(
 ) -> int:
     """Writes a partition of the metadata's topic, or appends to the one that is there; returns its end."""
     with open_log(directory, *place, topic_id=topic_id, at_ms=now_ms) as log:
-        epoch = log.leader_epochs[-1][0] if log.leader_epochs else 0
-        builder = None
-        for timestamp, value in events:
-            if builder is None or not builder.has_room_for(timestamp, None, value):
-                if builder is not None:
-                    log.append(np.frombuffer(builder.close(), np.uint8))
-                attributes = BatchAttributes(base_offset=log.log_end_offset, partition_leader_epoch=epoch)
-                builder = BatchBuilder(_BATCH_SIZE, attributes=attributes)
-            builder.append(timestamp, None, value)
-        if builder is not None:
-            log.append(np.frombuffer(builder.close(), np.uint8))
+        append_records(log, ((timestamp, None, value) for timestamp, value in events))
         return log.log_end_offset

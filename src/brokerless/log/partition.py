@@ -391,7 +391,7 @@ class _PassedParts:
         """Return where the first batch of a part begins (bytes), ``until`` for none."""
         if start == self._start:
             return start
-        found = find_next_batch(self._file.read, self._file.size, start, until, LARGEST)
+        found = find_next_batch(self._file.read, self._file.size, start, until, largest=LARGEST)
         return until if found is None else found
 
     def is_next(self, chunk: Chunk) -> bool:

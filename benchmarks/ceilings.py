@@ -6,6 +6,7 @@ import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
@@ -21,6 +22,7 @@ from benchmarks.data import events, tables
 from benchmarks.loading import frame, writing
 from benchmarks.measure import WARM_UP_SECONDS_OF_SPARK, Pass, Workload, python, warm_process
 from benchmarks.spark import TASKS, all_rows, session
+from brokerless.spark.options import SPLIT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,13 +112,17 @@ class PrebuiltSource(DataSource):
 
 class PrebuiltReader(DataSourceReader):
     def __init__(self, path: str, records: int, schema: StructType) -> None:
-        self.path, self.rows, self.schema = path, records // TASKS, schema.json()
+        self.path, self.records, self.schema = path, records, schema.json()
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [InputPartition(place) for place in range(TASKS)]
+        """As many tasks as our own source has."""
+        size = sum(each.stat().st_size for each in Path(self.path).glob("*.log"))
+        tasks = max(TASKS, -(-size // SPLIT_BYTES))
+        ends = [self.records * (place + 1) // tasks for place in range(tasks)]
+        return [InputPartition(end - start) for start, end in zip([0, *ends], ends, strict=False)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        batch, left = prebuilt(self.path, self.schema), self.rows
+        batch, left = prebuilt(self.path, self.schema), partition.value
         while left > 0:
             yield batch.slice(0, left)
             left -= batch.num_rows

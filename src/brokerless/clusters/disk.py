@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 class DiskReplica:
     """A partition's directory. ``topic_id``: by ``partition.metadata``, if that is there; ``corruption``: what is wrong
     with it. ``end_offset``: the offset after the last one, by headers; ``end_in_log``: the same, where what is made of
-    the replica ends before, at ``end_offset``."""
+    the replica ends before, at ``end_offset``; ``markers``: batches at the end of that, which abort what it leaves open
+    of transactions, an offset each."""
 
     paths: PartitionPath
     topic: str
@@ -46,6 +47,7 @@ class DiskReplica:
     size: int
     corruption: Finding | None = None
     end_in_log: int | None = None
+    markers: tuple[bytes, ...] = ()
 
     @property
     def path(self) -> str:

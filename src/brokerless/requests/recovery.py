@@ -79,6 +79,12 @@ class RebuildRequest:
         f"later: {TIME_TEXT}",
         default=None,
     )
+    offsets: str | os.PathLike[str] | None = given(
+        PATH,
+        "of a snapshot: let partitions, but for Kafka's own topics, end before the endOffset that this file has for "
+        "them, as snapshots --offsets --json prints it; the others stay whole",
+        default=None,
+    )
     in_bucket: bool = given(
         FLAG,
         "of a snapshot: leave topics that are not compacted in the bucket, from which brokers with tiered storage "
@@ -151,7 +157,9 @@ class RebuildRequest:
         default=None,
     )
     abort_open_transactions: bool = given(
-        FLAG, "with --from-bucket: end transactions that are open where the bucket ends", default=False
+        FLAG,
+        "with --from-bucket, --until and --offsets: end transactions that are open where logs end then",
+        default=False,
     )
     cluster_id: str | None = given(
         TEXT, "the cluster id, where no disk has one; a random one by default", "ID", default=None

@@ -35,8 +35,9 @@ end or start.
 
 A snapshot of a backup (URL@SNAPSHOT) is all disks of a cluster: one node gets all of its partitions, or, with --spread,
 each node that had replicas gets these again. Offsets that the backup does not have intact are listed as lost. With
---until, partitions end before their first record of a time or later, but for those of Kafka's own topics. With
---in-bucket, the topics that are not compacted stay where they are: brokers with tiered storage serve them from there.
+--until, partitions end before their first record of a time or later, but for those of Kafka's own topics; with
+--offsets, at the end offsets of a file, as snapshots --offsets --json prints them. With --in-bucket, the topics that
+are not compacted stay where they are: brokers with tiered storage serve them from there.
 
 With --from-bucket, only the bucket of the tiered topics is left: each of their partitions begins after its last remote
 segment, with the metadata of these segments, so that a broker serves them all. What a bucket does not know is listed as
@@ -54,6 +55,7 @@ EXAMPLES = """\
   brokerless rebuild /mnt/disk* --to /srv/rebuilt --undo
   brokerless rebuild s3://backup/kafka@nightly --to /srv/rebuilt --spread --apply
   brokerless rebuild s3://backup/kafka@nightly --to /srv/rebuilt --spread --until 2026-11-28T01:30Z --apply
+  brokerless rebuild s3://backup/kafka@nightly --to /srv/rebuilt --offsets vector.jsonl --apply
   brokerless rebuild s3://backup/kafka@nightly --to /srv/rebuilt --in-bucket --copy-to s3://kafka/tiered --apply
   brokerless rebuild --from-bucket s3://bucket/prefix --to /srv/rebuilt --log-start orders-0=212 --apply
 """

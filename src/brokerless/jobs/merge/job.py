@@ -73,11 +73,12 @@ class Merge:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeTask(RewriteTask):
     """One partition to merge. ``ends_at``: the offset before which the merged log ends, if that is not where its
-    history does."""
+    history does; ``markers``: batches that are written from there on, an offset each."""
 
     replicas: tuple[PartitionFiles, ...]
     merge: Merge
     ends_at: int | None = None
+    markers: tuple[bytes, ...] = ()
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -296,9 +297,10 @@ def _write(
         opened,
         begin,
         start=start,
-        end=end,
+        end=end if task.ends_at is None else max(end, task.ends_at + len(task.markers)),
         cleaned_until=_cleaned_until(task),
         indexed=[one for replica in task.replicas for each in replica.paths for one in each.segments],
+        markers=task.markers,
     )
     epochs = truncate_from_end(recorded, end)
     max_batch_bytes = task.merge.max_batch_bytes

@@ -15,6 +15,7 @@ from brokerless.internals.metadata.versions import parse_level
 from brokerless.jobs.rebuild.from_bucket.plan import BucketOptions
 from brokerless.jobs.rebuild.from_snapshot.copied_objects import check_target, copy_objects
 from brokerless.jobs.rebuild.from_snapshot.disks import is_snapshot, load_snapshot
+from brokerless.jobs.rebuild.from_snapshot.point_in_time import PointInTime, load_vector
 from brokerless.jobs.rebuild.from_snapshot.restored_logs import RestoredLogs
 from brokerless.jobs.rebuild.in_place import change_in_place, refuse_journal
 from brokerless.jobs.rebuild.node_directories import refuse_existing, write_new_directories
@@ -43,8 +44,10 @@ def options_of(request: RebuildRequest) -> RebuildOptions:
         location = with_tiered_options(location, request.key_pairs, None, None)
         topics = (request.topics,) if isinstance(request.topics, str) else tuple(request.topics)
         bucket = BucketOptions(location, dict(request.log_starts or {}), request.abort_open_transactions, topics)
-    elif request.log_starts or request.abort_open_transactions or request.topics:
-        raise UsageError("--topic, --log-start and --abort-open-transactions are for --from-bucket")
+    elif request.log_starts or request.topics:
+        raise UsageError("--topic and --log-start are for --from-bucket")
+    elif request.abort_open_transactions and request.until is None and request.offsets is None:
+        raise UsageError("--abort-open-transactions is for --from-bucket, --until and --offsets")
     if request.in_bucket:
         bucket = _stored_options(request, bucket)
     elif request.copy_to is not None or request.read_only_credentials:
@@ -62,10 +65,20 @@ def options_of(request: RebuildRequest) -> RebuildOptions:
         reset_to=request.reset_positions,
         bucket=bucket,
         spread=request.spread,
-        until=milliseconds(request.until),
+        point=_point_of(request),
         pause_retention=request.pause_retention,
         has_keys=bool(request.key_pairs or request.storage_options),
     )
+
+
+def _point_of(request: RebuildRequest) -> PointInTime | None:
+    if request.until is not None and request.offsets is not None:
+        raise UsageError("--until and --offsets both say where logs end; give one of them")
+    if request.offsets is not None:
+        path = os.fspath(request.offsets)
+        return PointInTime(path=path, rows=load_vector(path), aborts_open=request.abort_open_transactions)
+    until = milliseconds(request.until)
+    return None if until is None else PointInTime(until, aborts_open=request.abort_open_transactions)
 
 
 def _stored_options(request: RebuildRequest, bucket: BucketOptions | None) -> BucketOptions:
@@ -101,7 +114,7 @@ def rebuild(
         raise UsageError(f"{to} is in {bucket}, which is read; write to another directory")
     for each in directories:
         check_permitted(each.partitions)
-    of_snapshot = partial(load_snapshot, is_chosen=options.is_chosen, until=options.until)
+    of_snapshot = partial(load_snapshot, is_chosen=options.is_chosen, point=options.point)
     load = of_snapshot if any(map(is_snapshot, directories)) else load_disk
     disks = [load(each, options.max_batch_bytes) for each in directories]
     refuse_running(disks)
@@ -142,8 +155,9 @@ def _check_paths(directories: Sequence[LogDirectory], to: str, options: RebuildO
         raise UsageError("a snapshot has all disks of a cluster; give it alone")
     if snapshots and options.data != "copy":
         raise UsageError(f"--data {options.data} is for disks; the logs of a snapshot are written")
-    if options.until is not None and (not snapshots or options.bucket is not None):
-        raise UsageError("--until is for a snapshot of a backup of which the logs are written, and not for --in-bucket")
+    if options.point is not None and (not snapshots or options.bucket is not None):
+        text = "is for a snapshot of a backup of which the logs are written, and not for --in-bucket"
+        raise UsageError(f"{options.point.option} {text}")
     if options.spread and not snapshots:
         raise UsageError("--spread is for a snapshot of a backup; disks say which node they are of")
     if options.has_keys and not snapshots and options.bucket is None:

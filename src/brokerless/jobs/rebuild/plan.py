@@ -36,6 +36,7 @@ from brokerless.jobs.rebuild.from_snapshot.disks import (
     spread,
     with_only_broker,
 )
+from brokerless.jobs.rebuild.from_snapshot.point_in_time import PointInTime
 from brokerless.jobs.rebuild.from_snapshot.retention import PausedRetention, pause_retention, retention_findings
 from brokerless.jobs.rebuild.from_snapshot.stored_topics import remaining_in_bucket
 from brokerless.jobs.rebuild.group_positions import positions_past_end
@@ -94,8 +95,8 @@ class RebuildOptions:
     ``reset_to``: where positions of groups are set that are past the end of a partition; None leaves them.
     ``bucket``: of which tiered topics are rebuilt. ``spread``: whether a snapshot becomes the directories of all nodes
     that had replicas. ``is_chosen``: whether a partition of it is rebuilt, by topic and number; None for all.
-    ``until``: the time (ms) before which its logs end. ``pause_retention``: whether nothing is deleted by its age.
-    ``has_keys``: whether anything was given by which objects are read."""
+    ``point``: where its logs end, if that is before their ends. ``pause_retention``: whether nothing is deleted by its
+    age. ``has_keys``: whether anything was given by which objects are read."""
 
     data: Data = "copy"
     mapping: str | None = None
@@ -110,7 +111,7 @@ class RebuildOptions:
     bucket: BucketOptions | None = None
     spread: bool = False
     is_chosen: Callable[[str, int], bool] | None = None
-    until: int | None = None
+    point: PointInTime | None = None
     pause_retention: bool = False
     has_keys: bool = False
 

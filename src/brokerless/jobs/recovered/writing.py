@@ -32,7 +32,8 @@ class PartitionContents:
     """What a new partition is to have: batches (:data:`INTACT_BATCH`) by offset, whose ``file`` counts in ``files``.
     The first segment begins at ``begin``, and the log has ``start <= offset < end``. ``base_offsets``: where
     segments begin beside those that a config makes necessary. ``cleaned_until``: up to which offset it was
-    compacted, if it was. ``indexed``: segments with the transaction indexes of the log."""
+    compacted, if it was. ``indexed``: segments with the transaction indexes of the log. ``markers``: batches of
+    no file, at its end."""
 
     batches: NDArray[np.void]
     files: OpenFiles
@@ -42,6 +43,7 @@ class PartitionContents:
     base_offsets: Sequence[int] = ()
     cleaned_until: int | None = None
     indexed: Sequence[SegmentPaths] = ()
+    markers: Sequence[bytes] = ()
 
     def producers(self) -> ProducerState:
         """Return what is known of producers where the log begins."""
@@ -67,9 +69,11 @@ def write_unfinished(
         taken = write_batches(
             output, contents.batches, contents.files, report=report, done=done, max_batch_bytes=max_batch_bytes
         )
+        for each in contents.markers:
+            output.append(np.frombuffer(each, np.uint8))
         output.set_limits(contents.start, contents.end, epochs, cleaned_until=contents.cleaned_until)
-        for each in beside:
-            output.copy_file(each)
+        for file in beside:
+            output.copy_file(file)
         return taken, output.finish()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -68,11 +69,15 @@ class Transactions:
         """The first offset of the earliest open transaction; None without one, when all of the log is stable."""
         return min((each.first_offset for each in self.open.values() if each.first_offset is not None), default=None)
 
-    def open_at(self, end: int) -> int | None:
-        """The first offset of the earliest transaction that has data before ``end``, and no end there; None if none."""
+    def unfinished_at(self, end: int) -> list[Transaction]:
+        """The transactions that have data before ``end``, and no end there, by their first offsets."""
         unfinished = (*self.open.values(), *(each for each in self.ended if each.last_offset >= end))
-        firsts = (each.first_offset for each in unfinished)
-        return min((first for first in firsts if first is not None and first < end), default=None)
+        found = [(each.first_offset, each) for each in unfinished if each.first_offset is not None]
+        return [each for first, each in sorted(found, key=itemgetter(0)) if first < end]
+
+    def open_at(self, end: int) -> int | None:
+        """The first offset of the earliest of these; None if there are none."""
+        return next((each.first_offset for each in self.unfinished_at(end)), None)
 
     @property
     def decided_until(self) -> int | None:

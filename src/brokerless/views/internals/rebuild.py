@@ -45,7 +45,7 @@ def rebuild_lines(rebuild: Rebuild) -> Iterator[str]:
         yield from (f"  {show(each)}" for each in rebuild.lost)
     if rebuild.ended:
         yield ""
-        yield "partitions that end before their first record of --until or later:"
+        yield "partitions that end before the end of the snapshot:"
         for each in (one.replica for one in rebuild.ended):
             name = names.partition_directory(each.topic, each.partition)
             yield f"  {show(name)}: at offset {each.end_offset}, and not at {each.end_in_log}"

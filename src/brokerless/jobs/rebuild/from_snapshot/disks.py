@@ -12,7 +12,7 @@ from brokerless.clusters.disk import Disk, DiskReplica, load_disk
 from brokerless.clusters.placement import assigned_directory
 from brokerless.errors import UsageError
 from brokerless.internals.metadata.cluster import Cluster, ResourceType
-from brokerless.jobs.rebuild.from_snapshot.point_in_time import end_at
+from brokerless.jobs.rebuild.from_snapshot.point_in_time import PointInTime, end_at
 from brokerless.jobs.rebuild.nodes import Node
 from brokerless.log import names
 from brokerless.log.backups.state import SnapshotState
@@ -32,11 +32,11 @@ def load_snapshot(
     directory: LogDirectory,
     max_batch_bytes: int | None = None,
     is_chosen: Callable[[str, int], bool] | None = None,
-    until: int | None = None,
+    point: PointInTime | None = None,
 ) -> Disk:
     """Return the disk that a snapshot is, whose path is ``URL@SNAPSHOT``. ``is_chosen``: whether it is of a partition,
-    by topic and number; None for all. The metadata is always there. ``until``: its logs end before their first records
-    of this time (ms) or later."""
+    by topic and number; None for all. The metadata is always there. ``point``: where its logs end. Raises
+    :class:`UsageError` for a point that it does not have."""
     file_system, _ = directory.location.file_system()
     state = cast("SnapshotState", file_system.bucket.snapshot_state())
     if is_chosen is not None:
@@ -51,8 +51,9 @@ def load_snapshot(
     path = snapshot_path(directory.location) or directory.path
     disk = load_disk(directory, max_batch_bytes)
     findings = [each for replica in disk.replicas for each in replica.paths.findings if each not in disk.findings]
-    if until is not None:
-        ended = [end_at(each, state, until, max_batch_bytes) for each in disk.replicas]
+    if point is not None:
+        point.check(state.snapshot.partitions)
+        ended = [end_at(each, state, point, max_batch_bytes) for each in disk.replicas]
         disk = replace(disk, replicas=tuple(each for each, _ in ended))
         findings += (finding for _, own in ended for finding in own)
     return replace(disk, path=path, findings=(*disk.findings, *findings), snapshot=state)

@@ -1,54 +1,173 @@
-"""The logs of a snapshot up to a point in time: each ends before its first record of that time or later.
+"""The logs of a snapshot up to a point in time: before their first records of a time, or before given end offsets.
 
-Times are those of the records, which producers give unless a topic has its own. Kafka's own topics stay whole: they say
-what was, and a group without its position would go on at an end or a start.
+Times are those of the records, which producers give unless a topic has its own. End offsets are the vector that
+``snapshots --offsets --json`` prints. Kafka's own topics stay whole: they say what was, and a group without its
+position would go on at an end or a start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from brokerless.clusters.disk import DiskReplica
-from brokerless.findings import Finding, Kind
+from brokerless.errors import UsageError
+from brokerless.findings import Finding, Kind, Severity
+from brokerless.format.control import build_transaction_marker
 from brokerless.log import names
+from brokerless.log.backups.snapshot import Id, SnapshotPartition
 from brokerless.log.backups.state import SnapshotState
 from brokerless.log.partition import transactions_of
-from brokerless.log.producer.transactions import open_transaction
+from brokerless.log.producer.transactions import Transaction, Transactions, open_transaction
 from brokerless.log.ranges import Range
+from brokerless.log.storage.location import Location
 from brokerless.progress import ignore
 from brokerless.tables.partition_tables import offset_for_time, read_records
 from brokerless.tables.read_options import ReadOptions
 from brokerless.text import count_of
+from brokerless.values import Int32, Int64, LenientValue, WrongJsonError, from_json
+
+_LIMIT = 1 << 28
+"""Bytes of a file of end offsets."""
+_COMMAND = "snapshots --offsets --json"
+
+
+class VectorRow(LenientValue, frozen=True):
+    """Where a partition ends, as a row of ``snapshots --offsets --json``."""
+
+    topic: str
+    partition: Int32
+    end_offset: Int64
+    topic_id: Id | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PointInTime:
+    """Where logs end: before their first records of the time ``until`` (ms) or later, or as the rows say that are in
+    the file ``path``; partitions that these do not name stay whole. ``aborts_open``: whether the transactions that this
+    leaves open are aborted."""
+
+    until: int | None = None
+    path: str = ""
+    rows: Mapping[tuple[str, int], VectorRow] | None = None
+    aborts_open: bool = False
+
+    @property
+    def option(self) -> str:
+        """By which option it was requested."""
+        return "--until" if self.rows is None else "--offsets"
+
+    def check(self, partitions: Sequence[SnapshotPartition]) -> None:
+        """Raises :class:`UsageError` for a row of what a snapshot does not have."""
+        known = {(each.topic, each.partition): each for each in partitions}
+        for place, row in (self.rows or {}).items():
+            name = names.partition_directory(*place)
+            if names.is_internal(row.topic):
+                continue
+            if (own := known.get(place)) is None:
+                raise UsageError(f"{self.path}: the snapshot has no partition {name}")
+            if row.topic_id is not None and row.topic_id != own.topic_id:
+                text = (
+                    f"{row.topic} has the ID {row.topic_id} here, and {own.topic_id} in the snapshot: it was made again"
+                )
+                raise UsageError(f"{self.path}: {text}")
+            if not own.start_offset <= row.end_offset <= own.end_offset:
+                text = f"the snapshot has offsets {own.start_offset} to {own.end_offset} of it"
+                raise UsageError(f"{self.path}: {name} cannot end at offset {row.end_offset}; {text}")
+
+
+def load_vector(path: str | os.PathLike[str]) -> dict[tuple[str, int], VectorRow]:
+    """Read where partitions end: JSON Lines as ``snapshots --offsets --json`` prints them, by topic and number. Raises
+    :class:`UsageError` for what is something else, with its line, and UnreadableError."""
+    found: dict[tuple[str, int], VectorRow] = {}
+    file = os.fspath(path)
+    for number, line in enumerate(Location(file).read(_LIMIT).split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            row = from_json(line, VectorRow)
+        except WrongJsonError as error:
+            raise UsageError(f"{file}, line {number}: this is no line of {_COMMAND} ({error})") from error
+        place = row.topic, row.partition
+        if place in found:
+            raise UsageError(f"{file}, line {number}: {row.topic}-{row.partition} comes twice")
+        found[place] = row
+    if not found:
+        raise UsageError(f"{file}: no partition is in it; give what {_COMMAND} prints")
+    return found
 
 
 def end_at(
-    replica: DiskReplica, state: SnapshotState, until: int, max_batch_bytes: int | None = None
+    replica: DiskReplica, state: SnapshotState, point: PointInTime, max_batch_bytes: int | None = None
 ) -> tuple[DiskReplica, tuple[Finding, ...]]:
-    """Return a replica with its end before the first record of a time (ms) or later, as of ``restore --until``; and
-    what is to be known of that. Logs whose stored segments are all earlier are not read."""
-    segments = state.segments.get((replica.topic_id or "", replica.partition), ())
-    if names.is_internal(replica.topic) or all(each.max_timestamp < until for each in segments):
-        return replica, ()
-    end = offset_for_time(replica.paths, until, "read_uncommitted", max_batch_bytes)
+    """Return a replica that ends at a point in time; and what is to be known of that. Logs whose stored segments are
+    all earlier are not read."""
+    end = None if names.is_internal(replica.topic) else _end(replica, state, point, max_batch_bytes)
     if end is None or end >= (replica.end_offset or 0):
         return replica, ()
-    found = tuple(_findings(replica, end, until, max_batch_bytes))
-    return replace(replica, end_offset=end, end_in_log=replica.end_offset), found
+    found = list(_late(replica, end, point.until, max_batch_bytes)) if point.until is not None else []
+    transactions = transactions_of(replica.paths)
+    unfinished = transactions.unfinished_at(end)
+    markers: tuple[bytes, ...] = ()
+    if unfinished and point.aborts_open:
+        markers = tuple(_markers(transactions, unfinished, end, _epoch(replica, state, end)))
+        text = f"it ends later than {point.option}, and is aborted"
+        found.append(_open(replica, unfinished[0], text, "info"))
+    elif unfinished:
+        text = f"it ends later than {point.option}, so that nobody will end it, and consumers with read_committed stop "
+        text += "there until you do: give --abort-open-transactions, or later kafka-transactions.sh --bootstrap-server "
+        text += f"... abort --topic {replica.topic} --partition {replica.partition} "
+        found.append(_open(replica, unfinished[0], f"{text}--start-offset {unfinished[0].first_offset}", "warning"))
+    kept = replace(replica, end_offset=end + len(markers), end_in_log=replica.end_offset, markers=markers)
+    return kept, tuple(found)
 
 
-def _findings(replica: DiskReplica, end: int, until: int, max_batch_bytes: int | None) -> Iterator[Finding]:
-    name = names.partition_directory(replica.topic, replica.partition)
+def _end(replica: DiskReplica, state: SnapshotState, point: PointInTime, max_batch_bytes: int | None) -> int | None:
+    if point.until is None:
+        row = (point.rows or {}).get((replica.topic, replica.partition))
+        return None if row is None else row.end_offset
+    segments = state.segments.get((replica.topic_id or "", replica.partition), ())
+    if all(each.max_timestamp < point.until for each in segments):
+        return None
+    return offset_for_time(replica.paths, point.until, "read_uncommitted", max_batch_bytes)
+
+
+def _late(replica: DiskReplica, end: int, until: int, max_batch_bytes: int | None) -> Iterator[Finding]:
     earlier = Range(end, None, None, until)
     options = ReadOptions(["timestamp"], earlier, max_batch_bytes=max_batch_bytes, on_damage=ignore)
     if late := sum(batch.num_rows for batch in read_records([replica.paths], options)):
+        name = names.partition_directory(replica.topic, replica.partition)
         yield late_records(replica.path, name, late, end_offset=end)
-    start = transactions_of(replica.paths).open_at(end)
-    if start is not None:
-        text = "it ends later than --until, so that nobody will end it, and consumers with read_committed stop there "
-        text += f"until you do: kafka-transactions.sh --bootstrap-server ... abort --topic {replica.topic} "
-        text += f"--partition {replica.partition} --start-offset {start}"
-        yield open_transaction(replica.path, start, text, of=name)
+
+
+def _open(replica: DiskReplica, transaction: Transaction, text: str, severity: Severity) -> Finding:
+    name = names.partition_directory(replica.topic, replica.partition)
+    return open_transaction(replica.path, transaction.first_offset or 0, text, severity, of=name)
+
+
+def _epoch(replica: DiskReplica, state: SnapshotState, end: int) -> int:
+    """The leader epoch in which a log ends there."""
+    own = next((one for one in state.snapshot.partitions if one.place == (replica.topic_id, replica.partition)), None)
+    return max((epoch for epoch, start in (() if own is None else own.epochs) if start < end), default=0)
+
+
+def _markers(transactions: Transactions, unfinished: Sequence[Transaction], end: int, epoch: int) -> Iterator[bytes]:
+    """Yield the batches that abort transactions, as their coordinator would (``MemoryRecords``). They are as old as the
+    last data of each, by which retention goes, and of its producer's last coordinator before."""
+    from brokerless.format.write.encoder import Encoder
+
+    for offset, each in enumerate(unfinished, end):
+        before = [
+            one.coordinator_epoch or 0
+            for one in transactions.ended
+            if one.producer_id == each.producer_id and one.last_offset < end
+        ]
+        marker = each.producer_id, each.producer_epoch, offset, each.last_timestamp or 0, False, max(before, default=0)
+        columns, header = build_transaction_marker(*marker, epoch)
+        yield bytes(Encoder().encode(columns, np.array([0, 1]), header))
 
 
 def late_records(path: str, name: str, count: int, end_offset: int) -> Finding:

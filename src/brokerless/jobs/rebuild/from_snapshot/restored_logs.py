@@ -62,7 +62,8 @@ class RestoredLogs:
             topic_id=held.topic_id,
             replicas=(describe_files([replica.paths], held.disk.checkpoints),),
             merge=Merge(self._config(replica.topic), self._max_batch_bytes),
-            ends_at=None if replica.end_in_log is None else replica.end_offset,
+            ends_at=None if replica.end_in_log is None else (replica.end_offset or 0) - len(replica.markers),
+            markers=replica.markers,
         )
 
     def _config(self, topic: str) -> LogConfig:

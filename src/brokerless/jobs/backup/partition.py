@@ -15,13 +15,24 @@ import numpy as np
 from brokerless.findings import Finding, Kind
 from brokerless.jobs.backup.cut import without_gone
 from brokerless.jobs.backup.erased import ErasedFilter
+from brokerless.jobs.backup.lineage import (
+    damaged_spans,
+    has_batch,
+    last_batch_of,
+    lineage_of,
+    losses_of,
+    lost_spans,
+    meets,
+    reach_of,
+    span_of,
+)
 from brokerless.jobs.backup.previous import PreviousPartition
 from brokerless.jobs.backup.segments import IntactBatches, StoredLog, Storing, unchanged_ranges, with_last_producers
 from brokerless.jobs.merge.leader_epochs import earliest
 from brokerless.jobs.merge.merged_log import MergedLog, read_merged_log
-from brokerless.jobs.merge.outcome import divergences, losses
+from brokerless.jobs.merge.outcome import divergences
 from brokerless.jobs.recovered.damaged_regions import FindingCollector
-from brokerless.jobs.recovered.losses import TO_THE_END, Loss, summed
+from brokerless.jobs.recovered.losses import Loss
 from brokerless.jobs.recovered.open_files import HeldFiles, LogFile, OpenFiles, with_open_files
 from brokerless.jobs.recovered.reading import PartitionFiles, list_files_again
 from brokerless.jobs.recovered.writing import groups_of, intact_bytes
@@ -36,13 +47,13 @@ from brokerless.log.backups.snapshot import (
     SnapshotPartition,
     SnapshotSegment,
 )
-from brokerless.log.checkpoint.leader_epochs import Epochs, assign, truncate_from_end, truncation_offset
+from brokerless.log.checkpoint.leader_epochs import Epochs, truncate_from_end, truncation_offset
 from brokerless.log.config import LogConfig
 from brokerless.log.live_segments import deleted_meanwhile
 from brokerless.log.storage.segment_files import drop_cached
 from brokerless.log.tiered.writing.objects import ObjectFormat, UploadPlace
 from brokerless.log.write.follower_append import whole_batches
-from brokerless.offset_spans import Span, union, without
+from brokerless.offset_spans import Span, without
 from brokerless.progress import Done, Report
 from brokerless.text import count_of
 
@@ -250,11 +261,11 @@ def _go_on(
     now = files[merged.leading]
     listed = now.paths[0].segments
     begin = listed[0].base_offset if listed else merged.begin
-    damaged = _damaged(merged)
-    if truncation_offset(epochs, _reach(leading.reach, damaged, end), known.epochs, end) != end:
+    damaged = damaged_spans(merged)
+    if truncation_offset(epochs, reach_of(leading.reach, damaged, end), known.epochs, end) != end:
         return None
     batches = merged.filled.batches
-    if begin <= last.first_offset and not _has(batches, last) and not _meets(damaged, last.first_offset, end):
+    if begin <= last.first_offset and not has_batch(batches, last) and not meets(damaged, last.first_offset, end):
         return None
     start = max(begin, now.checkpointed_start or 0, known.start_offset)
     if begin > end:
@@ -266,15 +277,15 @@ def _go_on(
     kept = segments[: _joined(task, segments, new, whole_from)]
     base = max(begin, kept[-1].end_offset + 1 if kept else segments[0].start_offset)
     rows = batches[batches["first"] >= base]
-    lineage = _lineage(known.epochs, merged.recorded, rows, base)
+    lineage = lineage_of(known.epochs, merged.recorded, rows, base)
     stored = StoredLog(_storing(task, source, files, opened, report=report, done=done))
     stored.keep(kept)
     taken = stored.write(rows, base, lineage)
     _report_divergences(merged, files, report)
     return _Taken(
         stored, merged, source, start, end=max(merged.end, start), epochs=lineage,
-        losses=_losses(merged, rows[~taken], base), is_compacted=False,
-        last_batch=_last_batch(rows[taken], stored, task.previous), markers=_markers(task, batches, opened),
+        losses=losses_of(merged, rows[~taken], base), is_compacted=False,
+        last_batch=last_batch_of(rows[taken], stored, task.previous), markers=_markers(task, batches, opened),
     )  # fmt: skip
 
 
@@ -289,21 +300,21 @@ def _take_whole(
     if is_compacted and not task.is_alone and len(files) > 1:
         return _best_alone(task, merged)
     rows, base = merged.filled.batches, merged.begin
-    lineage = _lineage((), merged.recorded, rows, base)
+    lineage = lineage_of((), merged.recorded, rows, base)
     source = task.replicas[merged.leading]
     how = _storing(task, source, files, opened, report=report, done=done)
     stored, refused = StoredLog(how), [rows[:0]]
     known = () if task.previous is None else task.previous.segments
     agreed = _report_change(task, merged, lineage, report)
     # A compacted log that lacks records is not filled with older ones: a value could come back.
-    damaged = () if is_compacted else _damaged(merged)
-    filling = {each for each in known if each.end_offset < agreed and _meets(damaged, *_span(each))}
+    damaged = () if is_compacted else damaged_spans(merged)
+    filling = {each for each in known if each.end_offset < agreed and meets(damaged, *span_of(each))}
     kept: list[Span] = []
-    lost = [] if task.previous is None else _lost_spans(task.previous.partition)
+    lost = [] if task.previous is None else lost_spans(task.previous.partition)
     for segment, own in unchanged_ranges(rows, known, how, filling):
         if segment is not None:
             stored.keep([segment], own)
-            kept += [_span(segment)] if segment in filling else []
+            kept += [span_of(segment)] if segment in filling else []
             base = segment.end_offset + 1
         else:
             taken = stored.write(own, base, lineage)
@@ -313,8 +324,8 @@ def _take_whole(
     end = max(merged.end, merged.start)
     return _Taken(
         stored, merged, source, merged.start, end=end, epochs=lineage,
-        losses=_losses(merged, np.concatenate(refused), merged.start, without(kept, lost)), is_compacted=is_compacted,
-        last_batch=_last_batch(rows, stored, task.previous), markers=_markers(task, rows, opened),
+        losses=losses_of(merged, np.concatenate(refused), merged.start, without(kept, lost)), is_compacted=is_compacted,
+        last_batch=last_batch_of(rows, stored, task.previous), markers=_markers(task, rows, opened),
     )  # fmt: skip
 
 
@@ -387,78 +398,6 @@ def _storing(
     )  # fmt: skip
 
 
-def _has(batches: IntactBatches, last: LastBatch) -> bool:
-    """Return whether the last batch that was stored is among those of a log."""
-    row = int(np.searchsorted(batches["first"], last.first_offset))
-    return row < len(batches) and _batch(batches[row]) == last
-
-
-def _batch(batch: np.void) -> LastBatch:
-    first, last, size, checksum = (int(batch[name]) for name in ("first", "last", "size", "checksum"))
-    return LastBatch(first, last, size, checksum)
-
-
-def _last_batch(batches: IntactBatches, stored: StoredLog, previous: PreviousPartition | None) -> LastBatch | None:
-    """The last batch of a log: of those of the disks, or where these lack it, that of the snapshot before."""
-    found = _batch(batches[-1]) if len(batches) else None
-    known = None if previous is None else previous.partition.last_batch
-    end = stored.segments[-1].end_offset if stored.segments else -1
-    if known is not None and known.last_offset == end and (found is None or found.last_offset < end):
-        return known
-    return found
-
-
-def _damaged(merged: MergedLog) -> list[Span]:
-    """The offsets that the log has had, and that no replica has intact: up to the end where that is damaged."""
-    leading = merged.replicas[merged.leading]
-    is_open = any(loss.last_offset is None for loss in leading.losses)
-    limit = TO_THE_END if is_open else merged.end
-    return [(first, min(until, limit)) for first, until in merged.filled.gaps if first < limit]
-
-
-def _span(segment: SnapshotSegment) -> Span:
-    return segment.start_offset, segment.end_offset + 1
-
-
-def _lost_spans(known: SnapshotPartition) -> list[Span]:
-    lost = ((each.first_offset, each.last_offset) for each in known.lost)
-    return union((first, TO_THE_END if last is None else last + 1) for first, last in lost)
-
-
-def _meets(spans: Sequence[Span], start: int, end: int) -> bool:
-    return any(first < end and until > start for first, until in spans)
-
-
-def _reach(reach: int, damaged: Sequence[Span], end: int) -> int:
-    """Return where a log ends, as far as it matters before ``end``: where its end is damaged, it has gone on."""
-    return max([reach, *(min(until, end) for first, until in damaged if first <= reach)])
-
-
-def _lineage(before: Epochs, recorded: Epochs, batches: IntactBatches, base: int) -> Epochs:
-    """The leader epochs of a log: those ``before`` an offset, then what its checkpoint records, or without one, what
-    batches are stamped with; messages v0 and v1, which have none, make it forget all."""
-    epochs = truncate_from_end(before, base)
-    known = epochs[-1][0] if epochs else -1
-    if recorded:
-        for epoch, offset in recorded:
-            epochs = assign(epochs, epoch, offset) if epoch > known else epochs
-        return epochs
-    stamped = np.where(batches["magic"] < 2, -1, batches["epoch"])
-    rows = np.flatnonzero(np.append(True, stamped[1:] != stamped[:-1])[: len(stamped)])
-    for epoch, offset in zip(stamped[rows].tolist(), batches["first"][rows].tolist(), strict=True):
-        epochs = () if epoch < 0 else assign(epochs, epoch, offset)
-    return epochs
-
-
-def _losses(merged: MergedLog, refused: IntactBatches, start: int, stored: Sequence[Span] = ()) -> tuple[Loss, ...]:
-    """Return what is in no replica from ``start`` on, and what no log takes (``refused``), without what is
-    ``stored``."""
-    spans = zip(refused["first"].tolist(), (refused["last"] + 1).tolist(), strict=True)
-    gaps = without(sorted((*merged.filled.gaps, *spans)), stored)
-    filled = replace(merged.filled, gaps=tuple(gaps))
-    return summed(losses(filled, merged.replicas, merged.agreements, merged.leading, start=start, end=merged.end))
-
-
 def _report_divergences(merged: MergedLog, files: Sequence[PartitionFiles], report: Report) -> None:
     for each in divergences(merged.replicas, merged.agreements):
         text = f"not backed up: up to offset {each.last_offset}, this replica has records of another history"
@@ -472,7 +411,7 @@ def _report_change(task: BackupTask, merged: MergedLog, epochs: Epochs, report: 
     if known is None or known.last_batch is None or not known.epochs:
         return 0
     end = known.last_batch.last_offset + 1
-    agreed = truncation_offset(epochs, _reach(merged.reach, _damaged(merged), end), known.epochs, end)
+    agreed = truncation_offset(epochs, reach_of(merged.reach, damaged_spans(merged), end), known.epochs, end)
     if agreed is not None and agreed < end:
         text = "from here on, the log is another one than the snapshot before has, which stays as it is"
         report(Kind.HISTORY_CHANGED.at(task.replicas[merged.leading].files.paths[0].path, text, offset=agreed))

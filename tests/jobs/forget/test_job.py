@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from brokerless.jobs.rewrite.plan import Source
 from brokerless.log.backups.snapshot import Snapshot
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
+from brokerless.views.jobs.backup import prune_lines
 
 DAY = 86_400_000
 NOW = 1_800_000_000_000
@@ -188,6 +190,47 @@ def test_what_a_killed_run_was_writing_goes(place: Path) -> None:
     assert prune(Location(str(place)), grace_ms=0, apply=True, now=NOW * 2).objects == 1
     assert not other.exists()
     assert not brokerless.Backup(place).check("all").findings
+
+
+@pytest.mark.xdist_group("s3")
+class TestObjectLock:
+    def test_what_it_holds_is_listed_with_its_date_and_stays(self, s3: S3) -> None:
+        fs = s3.file_system()
+        fs.call_s3("create_bucket", Bucket="locked", ObjectLockEnabledForBucket=True)
+        brokerless.backup(DEMO, "s3://locked/kafka")
+        held, freed, forever, *_ = (each for each in sorted(fs.find("locked/kafka")) if each.endswith(".log"))
+        until = datetime(2100, 1, 1, tzinfo=UTC)
+        locks = {held: until, freed: datetime(2001, 1, 1, tzinfo=UTC)}
+        for path, at in locks.items():
+            bucket, key, _ = fs.split_path(path)
+            lock = {"Mode": "GOVERNANCE", "RetainUntilDate": at}
+            fs.call_s3("put_object_retention", Bucket=bucket, Key=key, Retention=lock)
+        bucket, key, _ = fs.split_path(forever)
+        fs.call_s3("put_object_legal_hold", Bucket=bucket, Key=key, LegalHold={"Status": "ON"})
+        backup = brokerless.Backup("s3://locked/kafka")
+        brokerless.Backup("s3://locked/kafka@latest").forget(apply=True)
+        planned = backup.prune(grace=0)
+        ends = {each.location.path: each.until for each in planned.held}
+        assert ends == {f"s3://{held}": int(until.timestamp() * 1000), f"s3://{forever}": None}
+        assert f"s3://{held}: held by Object Lock until 2100-01-01T00:00:00Z" in list(prune_lines(planned))
+        assert backup.prune(grace=0, apply=True).findings == ()
+        fs.invalidate_cache()
+        assert sorted(each for each in fs.find("locked/kafka") if each.endswith(".log")) == sorted([held, forever])
+
+    def test_a_store_that_does_not_say_is_one_sentence(self, s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+        place = s3.url("unsaid")
+        brokerless.backup(REPLICAS[2], place)
+        brokerless.Backup(f"{place}@latest").forget(apply=True)
+        assert brokerless.Backup(place).prune(grace=0).unknown is None  # this bucket has no Object Lock
+
+        def refuse(*_: object, **__: object) -> None:
+            raise PermissionError("Access Denied")
+
+        monkeypatch.setattr(type(s3.file_system()), "call_s3", refuse)
+        result = brokerless.Backup(place).prune(grace=0)
+        assert result.held == ()
+        text = "whether Object Lock holds objects is not known: the store does not say so: Access Denied"
+        assert text in list(prune_lines(result))
 
 
 @pytest.mark.xdist_group("s3")

@@ -16,7 +16,8 @@ Counts the objects of a backup that no snapshot names, as forget and interrupted
 
 What was written within the last 48 hours stays, and so does what a snapshot names that was forgotten within them: runs
 and readers that began before need it. Give a longer --grace where runs take longer. Nothing is removed while a snapshot
-cannot be read, as nobody knows what it names: forget URL@SNAPSHOT takes it out.
+cannot be read, as nobody knows what it names: forget URL@SNAPSHOT takes it out. What Object Lock holds is listed with
+its date, and stays until prune runs after that.
 
 The exit code is 0, 1 if objects could not be removed, and 2 if there is no backup, or a snapshot cannot be read.
 """
@@ -43,5 +44,7 @@ def run(options: Namespace) -> int:
     for finding in result.findings:
         output.exit_code = FINDINGS
         output.say(str(finding))
+    if result.held and result.is_applied:
+        output.exit_code = FINDINGS
     output.result([prune_row(result)], prune_lines(result), as_json=options.json)
     return output.end()

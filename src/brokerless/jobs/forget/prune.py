@@ -20,7 +20,7 @@ from brokerless.log.backups.names import SnapshotName, parse_stem
 from brokerless.log.backups.place import BackupPlace
 from brokerless.log.storage.atomic import SUFFIX
 from brokerless.log.storage.location import DirectoryEntry, Location
-from brokerless.log.storage.object_store import put_object, remove_object
+from brokerless.log.storage.object_store import HeldObject, held_objects, put_object, remove_object
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered.detection import backup_at
 from brokerless.log.tiered.listing.stored_objects import segment_objects
@@ -35,7 +35,8 @@ _ORDER = ("rsm-manifest", "indexes", "log")
 @dataclass(frozen=True, slots=True)
 class PruneResult:
     """``objects`` and ``size`` (bytes): what no snapshot names, and is old enough; ``young``: how many are not.
-    ``is_applied``: they are removed, but for those among the findings."""
+    ``held``: those of them that stay, as Object Lock holds them; ``unknown``: why it is not known whether there are
+    some. ``is_applied``: the others are removed, but for those among the findings."""
 
     place: str
     objects: int
@@ -43,6 +44,8 @@ class PruneResult:
     young: int
     findings: tuple[Finding, ...]
     is_applied: bool
+    held: tuple[HeldObject, ...] = ()
+    unknown: str | None = None
 
     __repr__ = short_repr
     _repr_html_ = short_html
@@ -80,10 +83,12 @@ def prune(location: Location, *, grace_ms: int = GRACE_MS, apply: bool = False, 
         # A snapshot that came meanwhile was made of what it names: that is young, or another one names it.
         named = _named(place, before)
         old = [each for each in old if not _is_named(each, named)]
-    findings = _remove(old, place.location.is_remote) if apply else []
+    held, unknown = held_objects(place.location, [each.location for each in old], at)
+    kept = {each.location.path for each in held}
+    findings = _remove([each for each in old if each.path not in kept], place.location.is_remote) if apply else []
     return PruneResult(
         place.location.path, len(old), sum(each.size or 0 for each in old), len(found) - len(old),
-        findings=tuple(findings), is_applied=apply,
+        findings=tuple(findings), is_applied=apply, held=tuple(held), unknown=unknown,
     )  # fmt: skip
 
 

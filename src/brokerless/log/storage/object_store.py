@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from brokerless.clock import epoch_ms
 from brokerless.log.storage.atomic import replacing, sync_directory
 from brokerless.log.storage.guarded_files import make_directory
 from brokerless.log.storage.location import Location
+from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.storage.write_errors import storage_errors
 
 BLOCK = 8 << 20
@@ -107,6 +110,49 @@ def copy_object(location: Location, target: Location) -> None:
     with storage_errors(target.path):
         fs, inner = fresh_file_system(location)
         fs.cp_file(inner, fresh_file_system(target)[1])
+
+
+@dataclass(frozen=True, slots=True)
+class HeldObject:
+    """An object that the store keeps from being removed (Object Lock). ``until``: ms since the epoch; None without an
+    end (legal hold)."""
+
+    location: Location
+    until: int | None
+
+
+def held_objects(place: Location, objects: Sequence[Location], at: int) -> tuple[list[HeldObject], str | None]:
+    """Return which of the objects of a place Object Lock holds at a time (ms since the epoch); and why that is not
+    known, if it is not. One request says whether a bucket has it, and then one for each object."""
+    if not place.is_remote or not objects:
+        return [], None
+    fs, inner = fresh_file_system(place)
+    if not hasattr(fs, "call_s3"):
+        return [], "of this store it is not known here"
+    bucket, _, _ = fs.split_path(inner)
+    try:
+        fs.call_s3("get_object_lock_configuration", Bucket=bucket)
+        found = list(side_by_side(lambda each: _held(fs, each, at), objects, is_remote=True))
+    except FileNotFoundError:  # no configuration
+        return [], None
+    except Exception as error:  # what a store says that does not know the request, or forbids it
+        if "ObjectLockConfigurationNotFound" in str(error):
+            return [], None
+        return [], f"the store does not say so: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+    return [each for each in found if each is not None], None
+
+
+def _held(fs: Any, location: Location, at: int) -> HeldObject | None:
+    bucket, key, _ = fs.split_path(str(location.file_system()[1]))
+    try:
+        head = fs.call_s3("head_object", Bucket=bucket, Key=key)
+    except FileNotFoundError:
+        return None
+    if head.get("ObjectLockLegalHoldStatus") == "ON":
+        return HeldObject(location, None)
+    until = head.get("ObjectLockRetainUntilDate")
+    held_until = None if until is None else epoch_ms(until)
+    return None if held_until is None or held_until <= at else HeldObject(location, held_until)
 
 
 def remove_objects(location: Location) -> None:

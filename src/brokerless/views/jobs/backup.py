@@ -195,6 +195,8 @@ def prune_row(result: PruneResult) -> dict[str, Any]:
     return {
         "place": result.place, "objects": result.objects, "sizeInBytes": result.size, "youngObjects": result.young,
         "findings": len(result.findings), "isApplied": result.is_applied,
+        "held": [{"object": each.location.path, "until": each.until} for each in result.held],
+        "unknown": result.unknown,
     }  # fmt: skip
 
 
@@ -202,8 +204,13 @@ def prune_lines(result: PruneResult) -> Iterator[str]:
     """Yield what no snapshot names."""
     if result.young:
         yield f"{count_of(result.young, 'object')} too young to be removed, as a run may need them"
+    for each, time in zip(result.held, format_times([one.until for one in result.held], "s"), strict=True):
+        yield f"{each.location.path}: held by Object Lock {'without an end' if each.until is None else f'until {time}'}"
+    if result.unknown is not None:
+        yield f"whether Object Lock holds objects is not known: {result.unknown}"
     text = f"{count_of(result.objects, 'object')} ({format_bytes(result.size)}) in no snapshot"
-    removed = result.objects - len(result.findings)
+    text += f", {len(result.held):,} of them held by Object Lock" if result.held else ""
+    removed = result.objects - len(result.findings) - len(result.held)
     yield f"{text}: {removed:,} removed" if result.is_applied else f"{text}; --apply removes them"
 
 

@@ -120,6 +120,8 @@ TESTED_IN = {
     "jobs/forget": "jobs/forget/test_job.py",
     "jobs/drill": "jobs/drill/test_job.py",
     "views/jobs/drill": "cli/commands/test_drill.py",
+    "views/jobs/drill_page": "cli/commands/test_drill.py",
+    "views/jobs/plain_page": "cli/commands/test_drill.py",
     "jobs/diff/live": "kafka/test_compared_live.py",
     "jobs/diff/alignment/keys": "jobs/diff/test_topics.py",
     "jobs/backup/cut": "jobs/backup/test_running.py",

@@ -128,6 +128,7 @@ ONLY_OPTIONS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("offsets", "lost", "metrics"), SHOWN),
         **{"seal": "brokerless.Backup.seal", "join": "brokerless.Backup.join"},
     },
+    "drill": {"html": SHOWN},
     "prove": {"keys_format": FILES, "html": SHOWN, "manifest": "path="},
 }
 """Options that a method has not, or by another name, and why."""

@@ -315,18 +315,18 @@ class Backup:
         UnreadableError, UnwritableError
             Where there is no backup, a key is missing, or the system does not read or write.
         """
-        from brokerless.jobs.drill.evidence import refuse_evidence, write_evidence
+        from brokerless.jobs.drill.evidence import Evidence
         from brokerless.jobs.drill.job import DrillOptions, drill
         from brokerless.log.tiered.options import with_tiered_options
 
-        refuse_evidence(request.evidence)
+        evidence = Evidence.of(request)
         location = with_tiered_options(self._location, request.key_pairs, None, None)
         directory, is_tried = open_directory(location), None
         if request.topics is not None:
             select_topics(directory.partitions, request.topics)
             is_tried = partial(_is_of, topics=request.topics)
         result = drill(directory, DrillOptions.of(request, is_tried), request.done, processes=1)
-        write_evidence(result, request.evidence)
+        evidence.write(result, directory)
         return result
 
     @takes(ForgetRequest)

@@ -129,8 +129,20 @@ class DrillRequest:
         "where the cluster is rebuilt, and left (default: a directory in TMPDIR, which is removed)",
         default=None,
     )
+    start: str | os.PathLike[str] | None = given(
+        DIRECTORY,
+        "also start a broker of this Kafka (with bin and libs; needs Java, and the extra restore) on what was rebuilt, "
+        "on the loopback, and compare what a consumer gets",
+        default=None,
+    )
     evidence: str | os.PathLike[str] | None = given(
         PATH, "also write what was tried and found to this file, as JSON", default=None
+    )
+    sign_key: str | os.PathLike[str] | None = given(
+        PATH, "sign the evidence with this Ed25519 key (PEM; needs the extra erase): FILE.sig beside it", default=None
+    )
+    record: bool = given(
+        FLAG, "also write the evidence into the backup (.brokerless/drills), for forget --keep-drilled", default=False
     )
     max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
     key_pairs: Mapping[str, str | os.PathLike[str]] | None = given(shared.KEY_PAIR, default=None)
@@ -145,6 +157,9 @@ class ForgetRequest:
     keep_weekly: int = given(COUNT, "keep the newest snapshot of each of the last N weeks that have one", default=0)
     keep_monthly: int = given(COUNT, "keep the newest snapshot of each of the last N months that have one", default=0)
     keep_yearly: int = given(COUNT, "keep the newest snapshot of each of the last N years that have one", default=0)
+    keep_drilled: int = given(
+        COUNT, "keep the last N snapshots that passed a drill of all partitions (drill --record)", default=0
+    )
     keep_within: int = given(COUNT, "keep all snapshots that are not older than so many days", "DAYS", default=0)
     trust: Paths = given(TRUST, default=())
     apply: bool = given(FLAG, "forget the snapshots; without it, nothing is changed", default=False)

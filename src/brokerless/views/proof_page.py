@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
-from html import escape
+from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,32 +19,11 @@ from brokerless.log.storage.guarded_files import read_own
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import is_local_within, local, parent_directory
 from brokerless.log.storage.write_errors import unwritable
-from brokerless.text import count_of, readable
+from brokerless.text import count_of
 from brokerless.typed.blanking.paths import path_text
+from brokerless.views.jobs.plain_page import HEAD, html_table, plain_page
 from brokerless.views.text import format_times
 
-_STYLE = """
-:root { color-scheme: light dark; --page: #f6f7f9; --card: #fff; --text: #1b2330; --soft: #586274; --line: #e1e5eb;
-  --error: #b3261e; --warning: #8a5300; --ok: #1d7a4c; }
-@media screen and (prefers-color-scheme: dark) { :root { --page: #11151b; --card: #191f28; --text: #e5e9ef;
-  --soft: #a3adbd; --line: #2c3542; --error: #ff9389; --warning: #f0b860; --ok: #6fd19f; } }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: var(--text);
-  background: var(--page); }
-div { overflow-x: auto; background: var(--card); border: 1px solid var(--line); border-radius: 12px; margin: 1rem 0; }
-table { border-collapse: collapse; width: 100%; } th, td { border-bottom: 1px solid var(--line); padding: .25rem .75rem;
-  text-align: left; vertical-align: top; overflow-wrap: anywhere; }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; } tr:last-child td { border-bottom: 0; }
-th { overflow-wrap: normal; } td.error { color: var(--error); } td.warning { color: var(--warning); }
-.brand { margin: 0; color: var(--soft); font-weight: 600; } h1 { margin-top: 0; }
-.holds { color: var(--ok); } .warned { color: var(--warning); } .fails { color: var(--error); }
-"""
-
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-_HEAD = (
-    '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-    f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-)
-"""How each page begins, by which an earlier one is known."""
 _PARTITIONS = ("partition", "erased records", "touched batches", "SHA-256 of all other batches", "files")
 
 
@@ -62,7 +40,7 @@ def check_page_path(path: str, manifest: str, directories: Iterable[str | None] 
     if not os.path.lexists(own):
         return
     try:
-        is_page = read_own(Location(str(own)), LIMIT).startswith(_HEAD.encode())
+        is_page = read_own(Location(str(own)), LIMIT).startswith(HEAD.encode())
     except UnreadableError:
         is_page = False
     if not is_page:
@@ -106,18 +84,15 @@ def proof_page(proof: Proof) -> str:
     body = [
         '<p class="brand">brokerless prove</p>',
         f'<h1 class="{colour}">{verdict}</h1>',
-        _table(("", ""), facts),
+        html_table(("", ""), facts),
         "<h2>Partitions</h2>",
-        _table(_PARTITIONS, rows, (1, 2, 4)),
+        html_table(_PARTITIONS, rows, (1, 2, 4)),
         "<h2>Findings</h2>",
-        _table(("severity", "kind", "what"), findings) if findings else "<p>None.</p>",
+        html_table(("severity", "kind", "what"), findings) if findings else "<p>None.</p>",
         "<h2>Where copies may still be</h2>",
-        _table(("path", "what", "selected records"), copies, (2,)) if copies else "<p>None was found.</p>",
+        html_table(("path", "what", "selected records"), copies, (2,)) if copies else "<p>None was found.</p>",
     ]
-    viewport = '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    title = f"{viewport}<title>{verdict}</title><style>{_STYLE}</style>"
-    page = "\n".join(body)
-    return f"{_HEAD}{title}</head>\n<body><main>\n{page}\n</main></body></html>\n"
+    return plain_page(verdict, body)
 
 
 def headline(proof: Proof) -> tuple[str, str]:
@@ -154,16 +129,3 @@ def _key_text(proof: Proof) -> str:
 
 def _untouched(sha256: str | None) -> str:
     return "copied as a whole" if sha256 is None else sha256
-
-
-def _table(names: Sequence[str], rows: Iterable[Sequence[Any]], numbers: Sequence[int] = ()) -> str:
-    def cell(tag: str, at: int, value: Any) -> str:
-        kind = " class=n" if at in numbers else f" class={value}" if value in ("error", "warning") else ""
-        return f"<{tag}{kind}>{escape(readable('-' if value is None else str(value)))}</{tag}>"
-
-    def cells(tag: str, row: Sequence[Any]) -> str:
-        return "".join(cell(tag, at, each) for at, each in enumerate(row))
-
-    head = f"<thead><tr>{cells('th', names)}</tr></thead>" if any(names) else ""
-    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    return f"<div><table>{head}<tbody>{body}</tbody></table></div>"

@@ -82,3 +82,18 @@ def test_where_the_rebuilt_cluster_is_left_is_said(tmp_path: Path) -> None:
     brokerless.backup(DEMO, tmp_path / "backup")
     result: DrillResult = brokerless.Backup(tmp_path / "backup").drill(scratch=tmp_path / "scratch")
     assert f"the rebuilt cluster is in {tmp_path / 'scratch'}" in list(drill_lines(result))
+
+
+def test_a_page_has_what_was_tried_and_what_was_not(run: Run, tmp_path: Path) -> None:
+    brokerless.backup(DEMO, tmp_path / "backup", name="nightly")
+    page = tmp_path / "drill.html"
+    assert run("drill", f"{tmp_path / 'backup'}@nightly", "--html", page).exit_code == 0
+    text = page.read_text()
+    assert '<h1 class="holds">The drill was clean</h1>' in text
+    assert "starts, ends and numbers of records as in the snapshot" in text
+    assert text.index("What was not tried") < text.index("a start of a real broker")
+    next((tmp_path / "backup").glob("orders-*/0/*.log")).unlink()
+    assert run("drill", f"{tmp_path / 'backup'}@nightly", "--html", page).exit_code == 1
+    text = page.read_text()
+    assert '<h1 class="fails">The drill was not clean</h1>' in text
+    assert "offsets 0..1264 of orders-0: not in the backup" in text

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.jobs.backup.disks import REPLICAS
+from tests.jobs.backup.signing_keys import ed25519_pair
 
 import brokerless
 from brokerless.errors import UnreadableError, UsageError
@@ -15,16 +16,9 @@ from brokerless.errors import UnreadableError, UsageError
 DISK = REPLICAS[2]
 
 
-def key_pair(directory: Path, name: str) -> tuple[Path, Path]:
-    private, public = directory / f"{name}.pem", directory / f"{name}.public.pem"
-    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", private], check=True)
-    subprocess.run(["openssl", "pkey", "-in", private, "-pubout", "-out", public], check=True)
-    return private, public
-
-
 @pytest.fixture
 def signing(tmp_path: Path) -> tuple[Path, Path]:
-    return key_pair(tmp_path, "sign")
+    return ed25519_pair(tmp_path)
 
 
 @pytest.fixture
@@ -49,7 +43,7 @@ def test_what_was_sealed_is_there(place: Path, seal: Path, signing: tuple[Path, 
     assert found(place, seal, signing[1]) == []
     brokerless.backup(DISK, place, name="later", sign_key=signing[0])
     assert found(place, seal, signing[1]) == []
-    _, other = key_pair(tmp_path, "other")
+    _, other = ed25519_pair(tmp_path, "other")
     assert found(place, seal, (other, signing[1])) == []
     assert {kind for kind, _ in found(place, seal, other)} == {"snapshot-unsigned"}
 
@@ -120,7 +114,7 @@ def test_what_is_not_signed_fills_no_place(place: Path, signing: tuple[Path, Pat
     assert [each.name for each in backup.snapshots()] == ["two", "three"]
     backup.prune(grace=0, apply=True)
     assert len(list((place / ".brokerless" / "snapshots").iterdir())) == 6
-    _, other = key_pair(tmp_path, "other")
+    _, other = ed25519_pair(tmp_path, "other")
     assert backup.forget(keep_last=1, trust=other).forgotten == ()
 
 

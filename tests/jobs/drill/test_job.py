@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.jobs.backup.disks import DEMO, earlier, rows_of
 from tests.jobs.backup.rsa_keys import key_files
+from tests.jobs.backup.signing_keys import ed25519_pair
 from tests.jobs.rebuild.from_snapshot.disks import three_nodes
 
 import brokerless
@@ -17,6 +18,7 @@ from brokerless.errors import UnreadableError, UnwritableError
 from brokerless.findings import Kind
 from brokerless.internals.records import CONSUMER_OFFSETS
 from brokerless.jobs.drill.results import DrillCheck, DrillResult
+from brokerless.jobs.signatures import is_signed_by, load_public_key, public_bytes
 from brokerless.views.internals.rebuild import rebuild_rows
 
 CHECKS = ["rebuild", "verify", "start", "offsets", "positions"]
@@ -212,3 +214,25 @@ def test_what_retention_would_delete_is_said_and_is_no_fault(tmp_path: Path) -> 
     assert {(each.kind, each.severity) for each in check(result, "rebuild").findings} == {
         (Kind.RETENTION_DELETES, "info")
     }
+
+
+class TestEvidence:
+    def test_it_is_signed_beside_the_file_and_in_the_backup(self, place: Path, tmp_path: Path) -> None:
+        private, public = ed25519_pair(tmp_path)
+        result = drilled(place, evidence=tmp_path / "drill.json", record=True, sign_key=private)
+        data = (tmp_path / "drill.json").read_bytes()
+        signed = (tmp_path / "drill.json.sig").read_bytes()
+        assert is_signed_by(public_bytes(load_public_key(str(public))), data, signed)
+        stored = sorted((place / ".brokerless" / "drills").iterdir())
+        assert [each.suffix for each in stored] == [".json", ".sig"]
+        assert [each.read_bytes() for each in stored] == [data, signed]
+        assert stored[0].stem.endswith(result.snapshot.id)
+        assert brokerless.Backup(place).check().findings == ()
+
+    def test_a_key_that_signs_nothing_is_refused_before_the_drill(self, place: Path, tmp_path: Path) -> None:
+        private, public = ed25519_pair(tmp_path)
+        with pytest.raises(UsageError, match="signs the evidence"):
+            drilled(place, sign_key=private)
+        with pytest.raises(UsageError, match="no private key"):
+            drilled(place, sign_key=public, record=True, scratch=tmp_path / "scratch")
+        assert not (tmp_path / "scratch").exists()

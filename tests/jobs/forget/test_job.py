@@ -14,6 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 from tests.jobs.backup.disks import DEMO, REPLICAS, earlier, rows_of
+from tests.jobs.backup.signing_keys import ed25519_pair
 from tests.s3 import S3
 
 import brokerless
@@ -94,6 +95,53 @@ def test_the_last_one_of_a_topic_that_is_gone_stays_for_a_while() -> None:
     for age, expected in ((30, [1, 2]), (100, [2])):
         old = snapshot(1, NOW - age * DAY, partitions=[brokerless_partition(), other])
         assert kept([old, snapshot(2, NOW)], KeepRules(last=1)) == expected
+
+
+def test_of_a_set_that_was_joined_again_the_last_complete_one_counts() -> None:
+    missing = [{"topic": "b", "topicId": "B" * 22, "partition": 0, "reason": "gone"}]
+    sets = [snapshot(at, NOW - (10 - at) * DAY, name="night", parts=[f"{at:08x}"]) for at in range(3)]
+    other = snapshot(3, NOW - 7 * DAY, name="noon", parts=["0000000a"])
+    assert kept([*sets, other], KeepRules(last=9)) == [2, 3]
+    partial = snapshot(4, NOW, name="night", parts=["0000000b"], missing=missing)
+    assert kept([*sets, other, partial], KeepRules(last=9)) == [2, 3, 4]
+
+
+class TestDrilled:
+    def test_the_last_ones_that_passed_a_drill_stay(self) -> None:
+        every = [snapshot(at, NOW - (10 - at) * DAY) for at in range(6)]
+        own = {each.id for each in every[:4]}
+        decisions, _ = decide(every, {}, KeepRules(drilled=2), now=NOW, path="b", drilled=own)
+        stays = {int(each.snapshot.id, 16): each.reasons for each in decisions if each.reasons}
+        assert stays == {2: ("drilled",), 3: ("drilled",), 5: ("last",)}
+
+    def test_drills_that_were_recorded_count(self, place: Path) -> None:
+        first, second, third = (brokerless.backup(DEMO, place).snapshot.id for _ in range(3))
+        brokerless.Backup(f"{place}@{first}").drill(record=True)
+        brokerless.Backup(f"{place}@{second}").drill(record=True, topics=["orders"])
+        result = brokerless.Backup(place).forget(keep_drilled=3)
+        assert result.forgotten == (second,)
+        assert {each.snapshot.id: each.reasons for each in result.decisions}[first] == ("drilled",)
+        assert third not in result.forgotten
+
+    def test_evidence_that_is_damaged_or_of_a_drill_that_failed_counts_for_nothing(self, place: Path) -> None:
+        first, second, _ = (brokerless.backup(DEMO, place).snapshot.id for _ in range(3))
+        for each in (first, second):
+            brokerless.Backup(f"{place}@{each}").drill(record=True)
+        one, other = sorted((place / ".brokerless" / "drills").iterdir())
+        one.write_text(one.read_text().replace('"isClean": true', '"isClean": false', 1))
+        other.write_text(other.read_text()[:99])
+        result = brokerless.Backup(place).forget(keep_drilled=3)
+        assert result.forgotten == (first, second)
+        assert [each.file for each in result.findings] == [str(other)]
+
+    def test_only_what_a_trusted_key_has_signed_counts(self, place: Path, tmp_path: Path) -> None:
+        private, public = ed25519_pair(tmp_path)
+        first, second, _ = (brokerless.backup(DEMO, place, sign_key=private).snapshot.id for _ in range(3))
+        brokerless.Backup(f"{place}@{first}").drill(record=True, sign_key=private)
+        brokerless.Backup(f"{place}@{second}").drill(record=True)
+        result = brokerless.Backup(place).forget(keep_drilled=3, trust=[public])
+        assert result.forgotten == (second,)
+        assert [each.kind for each in result.findings] == ["snapshot-unsigned"]
 
 
 def brokerless_partition() -> dict[str, Any]:

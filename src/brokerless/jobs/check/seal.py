@@ -141,7 +141,7 @@ def check_seal(place: BackupPlace, path: str, trusted: Sequence[bytes] = ()) -> 
 def _check_sealed(path: str, sealed: SealedSnapshot, trusted: Sequence[bytes]) -> Iterator[Finding]:
     signature = None if sealed.signature is None else base64.b64decode(sealed.signature)
     if trusted and not any(is_signed_by(key, sealed.json.encode(), signature) for key in trusted):
-        yield Kind.SNAPSHOT_UNSIGNED.at(path, f"{sealed.name} is not signed by a trusted key")
+        yield unsigned_finding(path, sealed.name)
 
 
 def _compare(
@@ -182,7 +182,9 @@ def unsigned_snapshots(
 
 
 def unsigned_findings(place: BackupPlace, snapshots: Iterable[Snapshot]) -> list[Finding]:
-    return [
-        Kind.SNAPSHOT_UNSIGNED.at(place.location.path, f"snapshot {each.id} is not signed by a trusted key")
-        for each in snapshots
-    ]
+    return [unsigned_finding(place.location.path, f"snapshot {each.id}") for each in snapshots]
+
+
+def unsigned_finding(path: str, what: str) -> Finding:
+    """Return the finding about what no trusted key has signed."""
+    return Kind.SNAPSHOT_UNSIGNED.at(path, f"{what} is not signed by a trusted key")

@@ -15,13 +15,15 @@ from pathlib import Path
 
 from brokerless import clock
 from brokerless.clusters.start.start import describe_harms, foresee_start, start_findings
-from brokerless.errors import UnreadableError, UsageError
+from brokerless.errors import ClusterError, UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.coordinators import NAMES as COORDINATED
 from brokerless.jobs.backup.job import tool_name
+from brokerless.jobs.drill.broker import Kafka, find_kafka, mapping_file, running
 from brokerless.jobs.drill.offsets import compare_offsets
 from brokerless.jobs.drill.positions import check_positions
 from brokerless.jobs.drill.results import CheckName, DrillCheck, DrillResult
+from brokerless.jobs.drill.served import compare_served
 from brokerless.jobs.rebuild.from_snapshot.disks import is_snapshot
 from brokerless.jobs.rebuild.job import rebuild
 from brokerless.jobs.rebuild.plan import Rebuild, RebuildOptions
@@ -41,6 +43,7 @@ from brokerless.text import count_of
 _NOT_KNOWN = (Kind.PERMISSION_DENIED, Kind.REMOTE_KEY_MISSING)
 """Without a key or a right, a drill shows nothing of the backup."""
 NO_BROKER = "a start of a real broker"
+NOT_SERVED = "Kafka's own topics by a consumer, and groups, producers, logins and ACLs by clients"
 NO_HASHES = "the hashes of the stored objects (check --read all)"
 NO_METADATA_LOG = "the log of the metadata, of which its state is rebuilt, and not its records"
 NO_REPLICAS = "which node gets which replica (--spread)"
@@ -49,19 +52,23 @@ NO_REPLICAS = "which node gets which replica (--spread)"
 @dataclass(frozen=True, slots=True)
 class DrillOptions:
     """``spread``: whether the directories of all nodes are rebuilt, and not those of one with all partitions.
-    ``scratch``: where they are, and stay; None for a temporary directory. ``is_chosen``: whether a partition is tried,
-    by topic and number; None for all."""
+    ``scratch``: where they are, and stay; None for a temporary directory. ``kafka``: of which a broker starts on them.
+    ``is_chosen``: whether a partition is tried, by topic and number; None for all."""
 
     spread: bool = False
     scratch: str | None = None
+    kafka: Kafka | None = None
     max_batch_bytes: int | None = None
     is_chosen: Callable[[str, int], bool] | None = None
 
     @classmethod
     def of(cls, request: DrillRequest, is_chosen: Callable[[str, int], bool] | None = None) -> DrillOptions:
-        """Return what was requested."""
+        """Return what was requested. Raises :class:`UsageError` where no broker can be started."""
+        if request.start is not None and request.spread:
+            raise UsageError("--start is of one broker, which has all partitions; leave out --spread")
         scratch = None if request.scratch is None else str(request.scratch)
-        return cls(request.spread, scratch, request.max_batch_bytes, is_chosen)
+        kafka = None if request.start is None else find_kafka(request.start)
+        return cls(request.spread, scratch, kafka, max_batch_bytes=request.max_batch_bytes, is_chosen=is_chosen)
 
 
 def drill(
@@ -80,7 +87,13 @@ def drill(
     began = clock.now()
     with _scratch(options.scratch) as path:
         checks = tuple(_checks(snapshot, path, options, tried, done=done, processes=processes))
-    not_tried = (NO_BROKER, NO_HASHES, NO_METADATA_LOG, *(() if options.spread else (NO_REPLICAS,)))
+    kafka = options.kafka if any(each.name == "broker" for each in checks) else None
+    not_tried = (
+        NO_BROKER if kafka is None else NOT_SERVED,
+        NO_HASHES,
+        NO_METADATA_LOG,
+        *(() if options.spread else (NO_REPLICAS,)),
+    )
     if len(tried) < len(vector):
         others = f"{len(vector) - len(tried):,} of the {count_of(len(vector), 'partition')} of the snapshot"
         not_tried = (f"{others}, and positions of groups in or of them", *not_tried)
@@ -88,6 +101,7 @@ def drill(
         snapshot_path(snapshot.location) or snapshot.path, state.snapshot, tool_name(), began, ended=clock.now(),
         scratch=options.scratch, checks=checks, not_tried=not_tried,
         partitions=None if options.is_chosen is None else tuple(each.name for each in tried),
+        kafka=None if kafka is None else kafka.version,
     )  # fmt: skip
 
 
@@ -139,6 +153,8 @@ def _checks(
     yield _timed("offsets", lambda: compare_offsets(vector, replicas, place, limit))
     firsts = {each: own[0] for each, own in replicas.items()}
     yield _timed("positions", lambda: check_positions(rebuilt.cluster, firsts, limit))
+    if options.kafka is not None:  # at last, as it writes
+        yield _serve(snapshot, rebuilt, options.kafka, vector=vector, limit=limit)
 
 
 def _rebuild(
@@ -147,7 +163,10 @@ def _rebuild(
     began = clock.now()
     own = RebuildOptions(spread=options.spread, is_chosen=options.is_chosen, max_batch_bytes=options.max_batch_bytes)
     try:
-        rebuilt = rebuild([snapshot], scratch, own, apply=True, done=done)
+        with _scratch(None) as beside:
+            if options.kafka is not None:
+                own = replace(own, mapping=str(mapping_file(Path(beside))), quorum="static")
+            rebuilt = rebuild([snapshot], scratch, own, apply=True, done=done)
     except UnreadableError as error:
         if error.kind in _NOT_KNOWN:
             raise
@@ -193,6 +212,25 @@ def _start(rebuilt: Rebuild, directories: Sequence[LogDirectory], limit: int) ->
     counts = {"nodes": len(set(nodes.values())), "directories": len(directories)}
     is_clean = not harms and not any(each.severity == "error" for each in found)
     return DrillCheck("start", counts, tuple(found), is_clean, duration=clock.now() - began, lost=tuple(harms))
+
+
+def _serve(
+    snapshot: LogDirectory, rebuilt: Rebuild, kafka: Kafka, vector: Sequence[SnapshotPartition], limit: int
+) -> DrillCheck:
+    """Have a broker serve what was rebuilt, and compare that."""
+    began = clock.now()
+    counts = {"partitions": 0, "records": 0, "committed": 0}
+    properties = rebuilt.server_properties(rebuilt.nodes[0].node_id)
+    properties["log.dirs"] = ",".join(str(Path(each.path).absolute()) for each in rebuilt.directories)
+    try:
+        with _scratch(None) as beside, running(kafka, properties, Path(beside)) as broker:
+            broker.wait_until_ready({(each.topic, each.partition) for each in vector})
+            served = compare_served(snapshot, vector, broker.bootstrap, limit)
+    except (ClusterError, UnreadableError) as error:
+        return DrillCheck("broker", counts, (), is_clean=False, duration=clock.now() - began, lost=(str(error),))
+    counts = {"partitions": served.partitions, "records": served.records, "committed": served.committed}
+    is_clean = not served.lost and not any(each.severity == "error" for each in served.findings)
+    return DrillCheck("broker", counts, served.findings, is_clean, duration=clock.now() - began, lost=served.lost)
 
 
 def _timed(name: CheckName, check: Callable[[], tuple[dict[str, int], list[Finding]]]) -> DrillCheck:

@@ -12,7 +12,7 @@ from brokerless.text import short_html, short_repr
 
 VERSION = 1
 """Of the evidence."""
-CheckName = Literal["rebuild", "verify", "start", "offsets", "positions"]
+CheckName = Literal["rebuild", "verify", "start", "offsets", "positions", "broker"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,8 @@ class DrillResult:
     """For people, what the checks do not show."""
     partitions: tuple[str, ...] | None = None
     """Those that alone were tried, if some were chosen."""
+    kafka: str | None = None
+    """The version of the broker that was started, if one was."""
 
     __repr__ = short_repr
     _repr_html_ = short_html
@@ -85,6 +87,7 @@ class DrillResult:
             "durationMs": self.ended - self.began,
             "isClean": self.is_clean,
             "scratch": self.scratch,
+            "kafka": self.kafka,
             "partitions": None if self.partitions is None else list(self.partitions),
             "checks": [each.as_dict() for each in self.checks],
             "notTried": list(self.not_tried),

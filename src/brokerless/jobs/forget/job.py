@@ -11,6 +11,7 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.jobs.check.seal import unsigned_findings, unsigned_snapshots
 from brokerless.jobs.check.snapshots import load_with_segments
+from brokerless.jobs.forget.drilled import drilled_snapshots
 from brokerless.jobs.forget.rules import Decision, KeepRules, decide
 from brokerless.log.backups.names import SnapshotName
 from brokerless.log.backups.place import BackupPlace
@@ -50,7 +51,8 @@ def forget(
     now: int | None = None,
 ) -> ForgetResult:
     """``location``: a backup, whose snapshots stay by ``rules``; or ``URL@SNAPSHOT`` without rules, for that one.
-    ``trusted``: public keys, by one of which a snapshot is signed that fills a place of a rule; without them, any does.
+    ``trusted``: public keys, by one of which a snapshot is signed that fills a place of a rule, and the evidence of a
+    drill; without them, any does.
     ``now``: ms since the epoch.
 
     Raises :class:`UsageError` for one without the other, UnreadableError where there is no backup, UnwritableError.
@@ -69,9 +71,10 @@ def forget(
         at = clock.now() if now is None else now
         unsigned = list(unsigned_snapshots(place, snapshots, trusted)) if trusted else []
         unread += unsigned_findings(place, unsigned)
+        drilled = drilled_snapshots(place, snapshots, trusted, unread.append) if rules.drilled else ()
         decisions, findings = decide(
             snapshots, _stored_times(place), rules, now=at, path=place.location.path,
-            unsigned=frozenset(each.id for each in unsigned),
+            unsigned=frozenset(each.id for each in unsigned), drilled=drilled,
         )  # fmt: skip
         result = ForgetResult(
             place.location.path, tuple(decisions), None, findings=(*unread, *findings), is_applied=apply

@@ -24,7 +24,8 @@ _PERIODS = {"hourly": "%Y%m%d%H", "daily": "%Y%m%d", "weekly": "%G%V", "monthly"
 @dataclass(frozen=True, slots=True)
 class KeepRules:
     """``last``: so many stay; ``hourly`` and the others: the newest of so many hours, days, weeks, months, years (UTC)
-    that have one; ``within_ms``: all that are not older, those that are not complete as well."""
+    that have one; ``drilled``: of those that passed a drill; ``within_ms``: all that are not older, those that are not
+    complete as well."""
 
     last: int = 0
     hourly: int = 0
@@ -32,12 +33,13 @@ class KeepRules:
     weekly: int = 0
     monthly: int = 0
     yearly: int = 0
+    drilled: int = 0
     within_ms: int = 0
 
     @classmethod
     def of(cls, request: ForgetRequest) -> KeepRules | None:
         """Return what was requested; None where no rule was."""
-        counts = {each: getattr(request, f"keep_{each}") for each in ("last", *_PERIODS)}
+        counts = {each: getattr(request, f"keep_{each}") for each in ("last", *_PERIODS, "drilled")}
         if not any(counts.values()) and not request.keep_within:
             return None
         return cls(**counts, within_ms=request.keep_within * _DAY_MS)
@@ -66,10 +68,12 @@ def decide(
     now: int,
     path: str,
     unsigned: Collection[str] = (),
+    drilled: Collection[str] = (),
 ) -> tuple[list[Decision], list[Finding]]:
     """``snapshots``: the oldest first. ``stored``: when each came into the store (ms since the epoch), by its ID, as
     far as that is known: a rule keeps what it would by the one time or the other. ``path``: of the backup.
-    ``unsigned``: IDs of snapshots that no trusted key has signed, which fill no place."""
+    ``unsigned``: IDs of snapshots that no trusted key has signed, which fill no place; ``drilled``: of those that
+    passed a drill."""
     reasons: dict[str, list[str]] = {each.id: [] for each in snapshots}
     findings: list[Finding] = []
     groups: dict[object, list[Snapshot]] = {}
@@ -78,7 +82,10 @@ def decide(
         groups.setdefault(of, []).append(each)
     for group in groups.values():
         signed = [each for each in group if each.id not in unsigned]
-        counted = list(_counted(signed, path, findings.append))
+        counted = list(_counted(_last_of_sets(signed), path, findings.append))
+        passed = [each for each in counted if each.id in drilled]
+        for snapshot in passed[-rules.drilled :] if rules.drilled else ():
+            reasons[snapshot.id].append("drilled")
         for time in (lambda each: each.created, lambda each: stored.get(each.id, each.created)):
             for snapshot, reason in _kept(counted, rules, time):
                 reasons[snapshot.id].append(reason)
@@ -91,6 +98,12 @@ def decide(
     for each, topic in _last_of_topics(snapshots, now):
         reasons[each.id].append(f"last of {topic}")
     return [Decision(each, tuple(dict.fromkeys(reasons[each.id]))) for each in snapshots], findings
+
+
+def _last_of_sets(group: Sequence[Snapshot]) -> list[Snapshot]:
+    """Leave out what a later snapshot of the same set replaces: a host ran again, and the set was joined again."""
+    last = {each.name: each.id for each in group if each.parts and each.is_complete}
+    return [each for each in group if not each.parts or last.get(each.name, each.id) == each.id]
 
 
 def _counted(group: Sequence[Snapshot], path: str, report: Callable[[Finding], object]) -> Iterator[Snapshot]:

@@ -93,6 +93,11 @@ class BackupPlace:
         return self.own / "checks"
 
     @property
+    def drill_directory(self) -> Location:
+        """What drills of snapshots have tried and found: ``TIME-ID.json`` by the snapshot's ID, and signatures."""
+        return self.own / "drills"
+
+    @property
     def key_directory(self) -> Location:
         return self.own / "keys"
 

@@ -14,6 +14,7 @@ _CLEAN: Mapping[CheckName, str] = {
     "start": "a start changes nothing",
     "offsets": "starts, ends and numbers of records as in the snapshot",
     "positions": "none is past an end",
+    "broker": "a consumer got what the snapshot has",
 }
 
 
@@ -24,19 +25,31 @@ def drill_lines(result: DrillResult) -> Iterator[str]:
     name = "" if snapshot.name is None else f" ({snapshot.name})"
     yield f"snapshot {snapshot.id}{name} of {time}"
     for each in result.checks:
-        verdict = _CLEAN[each.name] if each.is_clean else "not as it should be"
-        yield f"{each.name:9}  {_counts(each)}: {verdict}"
+        yield f"{each.name:9}  {drill_counts(each)}: {drill_verdict(each)}"
         yield from (f"  lost     {text}" if each.name == "rebuild" else f"  {text}" for text in each.lost)
         yield from (f"  {finding.severity:8} {finding}" for finding in each.findings)
+    if result.kafka is not None:
+        yield f"the broker was Kafka {result.kafka}"
     yield f"not tried: {'; '.join(result.not_tried)}"
     if result.scratch is not None:
         yield f"the rebuilt cluster is in {result.scratch}"
     failed = [each.name for each in result.checks if not each.is_clean]
-    seconds = (result.ended - result.began) / 1000
-    yield f"{'clean' if not failed else 'not clean: ' + ', '.join(failed)}; {seconds:.1f} s"
+    seconds = seconds_of(result.ended - result.began)
+    yield f"{'clean' if not failed else 'not clean: ' + ', '.join(failed)}; {seconds} s"
 
 
-def _counts(check: DrillCheck) -> str:
+def seconds_of(duration: int) -> str:
+    """Return ms for people."""
+    return f"{duration / 1000:.1f}"
+
+
+def drill_verdict(check: DrillCheck) -> str:
+    """Return how a check went."""
+    return _CLEAN[check.name] if check.is_clean else "not as it should be"
+
+
+def drill_counts(check: DrillCheck) -> str:
+    """Return how much a check tried."""
     counts = check.counts
     if check.name == "verify":
         return f"{count_of(counts['logs'], 'log')}, {format_bytes(counts['bytes'])}"
@@ -47,4 +60,7 @@ def _counts(check: DrillCheck) -> str:
     if check.name == "positions":
         where = f"{counts['onRecord']:,} on a record, {counts['atEnd']:,} at the end"
         return f"{count_of(counts['positions'], 'position')} of {count_of(counts['groups'], 'group')}, {where}"
+    if check.name == "broker":
+        where = f"{count_of(counts['records'], 'record')}, {counts['committed']:,} of them with read_committed"
+        return f"{count_of(counts['partitions'], 'partition')}, {where}"
     return f"{count_of(counts['partitions'], 'partition')}"

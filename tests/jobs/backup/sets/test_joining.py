@@ -221,6 +221,20 @@ def test_two_hosts_that_join_at_the_same_time_write_the_same_snapshot(place: Pat
     assert rows_of(f"{place}@night", TOPICS) == rows_of(DEMO, TOPICS)
 
 
+def test_a_host_that_runs_again_replaces_its_part_and_the_set_before(place: Path, disks: list[Path]) -> None:
+    (first,) = brokerless.Backup(place).snapshots()
+    again = store(disks[0], place)
+    assert again.joined is not None
+    both = brokerless.Backup(place).snapshots()
+    assert [(each.id, each.name) for each in both] == [(first.id, "night"), (again.joined.snapshot.id, "night")]
+    assert first.parts[1] == again.joined.snapshot.parts[0]  # that of the other host, which is the older one by now
+    assert again.snapshot.id in again.joined.snapshot.parts
+    assert [each.id for each in brokerless.Backup(f"{place}@night").snapshots()] == [again.joined.snapshot.id]
+    forgotten = brokerless.Backup(place).forget(keep_last=2, apply=True).forgotten
+    assert forgotten == (first.id,)
+    assert rows_of(f"{place}@night", TOPICS) == rows_of(DEMO, TOPICS)
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [

@@ -13,6 +13,7 @@ import pyarrow as pa
 from brokerless.errors import ClusterError
 from brokerless.jobs.diff.live.cluster import CLIENT_ID, RunningPartition, topic_ids
 from brokerless.jobs.restore.live.connection import ClusterConnection, describe, load_library
+from brokerless.kafka_names import Isolation
 
 _AT_FIRST, _AT_ONCE, _AT_ONCE_BYTES = 100, 10_000, 16 << 20
 """Messages of the first record batch, and of each, by the sizes of those before; and about so many bytes."""
@@ -31,12 +32,12 @@ class Consumed:
 
 
 @contextmanager
-def consumed(partition: RunningPartition) -> Generator[Consumed]:
+def consumed(partition: RunningPartition, isolation: Isolation = "read_uncommitted") -> Generator[Consumed]:
     """Open a consumer of one partition. Raises :class:`ClusterError`, also at the end, where the topic is not the one
     that was listed."""
     connection = ClusterConnection(partition.bootstrap, partition.client, client_id=CLIENT_ID)
     connection.open()
-    consumer = _consumer(connection)
+    consumer = _consumer(connection, isolation)
 
     def begin() -> int:
         place = load_library().TopicPartition(*partition.place)
@@ -49,10 +50,10 @@ def consumed(partition: RunningPartition) -> Generator[Consumed]:
     _refuse_another_topic(connection, partition)
 
 
-def _consumer(connection: ClusterConnection) -> Any:
+def _consumer(connection: ClusterConnection, isolation: Isolation) -> Any:
     settings = connection.settings(
         group_id=CLIENT_ID, enable_auto_commit=False, auto_offset_reset="earliest", enable_partition_eof=True,
-        isolation_level="read_uncommitted", check_crcs=True,
+        isolation_level=isolation, check_crcs=True,
     )  # fmt: skip
     return connection.create(lambda: load_library().Consumer(settings))
 

@@ -193,9 +193,17 @@ class Log(LogTables):
         UnwritableError
             If the file cannot be written.
         """
-        from brokerless.jobs.report.page import write_report
+        from brokerless.jobs.check.snapshots import last_complete
+        from brokerless.jobs.report.job import LastBackup
+        from brokerless.jobs.report.page import ReportFile, write_report
 
-        write_report(self.directory, self.paths, request.to, max_batch_bytes=request.max_batch_bytes)
+        backup = None
+        if request.backup is not None:
+            place = Location.of(request.backup)
+            backup = LastBackup(place.path, *last_complete(place))
+        write_report(
+            self.directory, self.paths, ReportFile(request.to, backup), max_batch_bytes=request.max_batch_bytes
+        )
 
     def __repr__(self) -> str:
         """``Log('/var/lib/kafka', 8 partitions, 464.0 KB)``, by the listing; nothing is read.

@@ -24,6 +24,7 @@ from brokerless.requests.option_types import (
     SIZES,
     TEXT,
     TIME,
+    URL,
     Paths,
     Spark,
     several_of,
@@ -108,6 +109,9 @@ class SizeRequest:
 class ReportRequest:
     to: str | os.PathLike[str] = given(
         PATH, "the page to write, such as report.html", flag="-o --output", kw_only=False
+    )
+    backup: str | os.PathLike[str] | None = given(
+        URL, "a backup of this cluster, of which the last complete snapshot is shown", "URL", default=None
     )
     max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
 

@@ -76,3 +76,26 @@ def test_a_transaction_that_nobody_ends_has_the_command_beside_it(run: Run, tmp_
     assert row["advice"].endswith("abort --topic payments --partition 0 --start-offset 1420")
     told = {row["kind"]: row["advice"] for row in run("audit", "--json", tmp_path / "hang").json}
     assert told["transaction-orphaned"] == row["advice"]
+
+
+def test_it_says_when_the_last_complete_backup_was_made(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "charts_script", lambda: "")
+    place, file = tmp_path / "backup", tmp_path / "report.html"
+    brokerless.backup(DEMO, place, topics=["orders"])
+    assert run("report", DEMO, "-o", file, "--backup", place).exit_code == 0
+    assert '<span class="error">none</span>' in file.read_text()
+    whole = brokerless.backup(DEMO, place, name="nightly").snapshot
+    brokerless.open(DEMO).report(file, backup=place)
+    text = file.read_text()
+    assert "Last complete backup" in text
+    assert f"0 hours ago, in {place}" in text
+    rows = [json.loads(line) for line in run("report", DEMO, "--json", "--backup", place).out.splitlines()]
+    assert rows[-1] == {
+        "table": "lastBackup", "place": str(place), "snapshot": whole.id, "name": "nightly", "created": whole.created,
+        "partitions": 8, "laterIncomplete": 0,
+    }  # fmt: skip
+    refused = run("report", DEMO, "-o", file, "--backup", f"{place}@nightly")
+    assert refused.exit_code == 2
+    assert "not one of its snapshots" in refused.err

@@ -21,6 +21,8 @@ brokerless audit finds, and what the largest topics would take in other formats 
 are the commands that explain their bytes. Headers are read once for all figures, all data once by the audit. --json
 prints the rows of all tables instead, each with its table's name.
 
+With --backup, it says as well when the last complete snapshot of that backup was made.
+
 Charts need the extra report: pip install altair vl-convert-python. Without it, the page has all but the charts.
 
 The exit code is that of brokerless audit: 0 if there are only infos, 1 if there are warnings or errors, and 2 for a
@@ -29,6 +31,7 @@ path that cannot be opened or written.
 EXAMPLES = """\
   brokerless report /var/lib/kafka -o report.html
   brokerless report s3://bucket/kafka --topic orders -o orders.html
+  brokerless report /var/lib/kafka -o report.html --backup s3://backup/kafka
   brokerless report /var/lib/kafka --json | jq 'select(.table == "lag" and .lag > 1000)'
 """
 HAS_TABLES = False
@@ -41,14 +44,19 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from brokerless.jobs.report.job import gather, json_rows
-    from brokerless.jobs.report.page import write_report
+    from brokerless.jobs.check.snapshots import last_complete
+    from brokerless.jobs.report.job import LastBackup, gather, json_rows
+    from brokerless.jobs.report.page import ReportFile, write_report
+    from brokerless.log.storage.location import Location
 
     if len(options.paths) > 1:
         raise UsageError("report takes one PATH: a page shows one log directory")
     if (options.to is None) != options.json:
         raise UsageError("report needs either -o FILE, for the page, or --json")
     output = Output()
+    backup = None
+    if options.backup is not None:
+        backup = LastBackup(options.backup, *last_complete(Location.of(options.backup)))
     for log in output.open(options):
         chosen = output.chosen(log, options)
         if output.exit_code == UNUSABLE:
@@ -58,10 +66,12 @@ def run(options: Namespace) -> int:
             if options.json:
                 figures = gather(log.directory, chosen, max_batch_bytes=bound, done=done, say=say)
                 output.objects(json_rows(figures))
+                output.objects(() if backup is None else [backup.as_dict()])
             else:
                 figures = write_report(
-                    log.directory, chosen, options.to, max_batch_bytes=bound, processes=None, done=done, say=say
-                )
+                    log.directory, chosen, ReportFile(options.to, backup),
+                    max_batch_bytes=bound, processes=None, done=done, say=say,
+                )  # fmt: skip
         if not options.json:
             output.prose(f"written to {show_name(options.to)}")
         if set(arrow.values(figures["findings"]["severity"])) - {"info"}:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 
-from brokerless.errors import UnreadableError
+from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.log.backups.names import LATEST, SnapshotName
 from brokerless.log.backups.place import BackupPlace
@@ -62,6 +62,21 @@ def load_snapshots(location: Location, *, only_last: bool = False) -> tuple[list
         else:
             snapshots.append(each)
     return snapshots, findings
+
+
+def last_complete(location: Location) -> tuple[Snapshot | None, int]:
+    """Return the newest snapshot of a backup that has all of the cluster, None without one; and how many newer ones of
+    all topics lack something, or cannot be read. Raises as :func:`load_snapshots`, and :class:`UsageError` for one
+    snapshot of it."""
+    if backup_at(location)[1] is not None:
+        raise UsageError(f"{location}: give a backup, and not one of its snapshots")
+    snapshots, findings = load_snapshots(location)
+    later = len(findings)
+    for each in reversed([one for one in snapshots if not one.is_selection]):
+        if each.is_complete:
+            return each, later
+        later += 1
+    return None, later
 
 
 def load_with_segments(

@@ -24,30 +24,62 @@ from brokerless.jobs.report.page_rows import TopicSettings, read_settings
 from brokerless.jobs.report.schemas import FIGURES
 from brokerless.jobs.report.sums import Row
 from brokerless.jobs.report.topic_sizes import topic_sizes_table
+from brokerless.log.backups.snapshot import Snapshot
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.progress import Done, Say, ignore
 
 
 @dataclass(frozen=True, slots=True)
+class LastBackup:
+    """The last complete snapshot of a backup, None without one. ``later``: how many newer ones lack something, or
+    cannot be read."""
+
+    place: str
+    snapshot: Snapshot | None
+    later: int
+
+    def as_dict(self) -> Row:
+        """Return the row of ``--json``."""
+        own = self.snapshot
+        return {
+            "table": "lastBackup",
+            "place": self.place,
+            "snapshot": None if own is None else own.id,
+            "name": None if own is None else own.name,
+            "created": None if own is None else own.created,
+            "partitions": 0 if own is None else len(own.partitions),
+            "laterIncomplete": self.later,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What the page says first. ``lost_offsets``: how many are in no intact batch; ``uncounted``: in how many damaged
-    partitions that is not known. ``start``: what a broker's start comes to; None where that is not known."""
+    partitions that is not known. ``start``: what a broker's start comes to; None where that is not known. ``backup``:
+    of the cluster, if one was named."""
 
     lost_offsets: int
     uncounted: int
     start: StartOutcome | None
     settings: Mapping[str, TopicSettings] = field(default_factory=dict[str, TopicSettings])
     """Of topics."""
+    backup: LastBackup | None = None
 
 
-def sum_up(directory: LogDirectory, audits: Sequence[PartitionAudit], start: StartOutcome | None) -> Outcome:
+def sum_up(
+    directory: LogDirectory,
+    audits: Sequence[PartitionAudit],
+    start: StartOutcome | None,
+    backup: LastBackup | None = None,
+) -> Outcome:
     """Return what was lost by the audits of partitions, and what a start comes to."""
     damaged = [each for each in audits if any(_is_loss(one) for one in each.findings)]
     return Outcome(
         sum(each.missing_offsets or 0 for each in audits),
         sum(not each.missing_offsets for each in damaged),
         start,
-        read_settings(directory.partitions),
+        settings=read_settings(directory.partitions),
+        backup=backup,
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from html import escape
@@ -24,7 +25,7 @@ from brokerless.errors import UsageError, missing_libraries
 from brokerless.findings import SEVERITIES
 from brokerless.jobs.report.charts import CHARTS, vega_altair
 from brokerless.jobs.report.figures import Figures
-from brokerless.jobs.report.job import Outcome, gather_audited, sum_up
+from brokerless.jobs.report.job import LastBackup, Outcome, gather_audited, sum_up
 from brokerless.jobs.report.page_rows import finding_rows, topic_rows
 from brokerless.jobs.report.sections import SECTIONS, Section, TableView
 from brokerless.jobs.report.sums import Row
@@ -39,10 +40,18 @@ MOST_ROWS = 20_000
 _MAX_SAFE_INTEGER = 2**53 - 1
 
 
+@dataclass(frozen=True, slots=True)
+class ReportFile:
+    """Where a page is written. ``backup``: what it says of one, if one was named."""
+
+    path: str | os.PathLike[str]
+    backup: LastBackup | None = None
+
+
 def write_report(
     directory: LogDirectory,
     partitions: Sequence[PartitionPath],
-    to: str | os.PathLike[str],
+    to: ReportFile,
     *,
     max_batch_bytes: int | None = None,
     processes: int | None = 1,
@@ -51,16 +60,15 @@ def write_report(
 ) -> Figures:
     """Writes the page about some partitions of a log directory to the file ``to``, and returns its figures. See
     :func:`brokerless.jobs.report.job.gather`. Raises :class:`UnwritableError`, with ``to`` unchanged."""
-    refuse_directory(to, "a file in it, such as report.html")
+    refuse_directory(to.path, "a file in it, such as report.html")
     figures, audits, start = gather_audited(
         directory, partitions, max_batch_bytes=max_batch_bytes, processes=processes, done=done, say=say,
     )  # fmt: skip
     made_by = f"brokerless {version('brokerless')}"
-    page = render(
-        figures, directory.path, clock.now(), made_by=made_by, outcome=sum_up(directory, audits, start), say=say
-    )
-    with unwritable(to):
-        write_output(os.fspath(to), page.encode())
+    outcome = sum_up(directory, audits, start, to.backup)
+    page = render(figures, directory.path, clock.now(), made_by=made_by, outcome=outcome, say=say)
+    with unwritable(to.path):
+        write_output(os.fspath(to.path), page.encode())
     return figures
 
 
@@ -90,7 +98,7 @@ def render(
         path=escape(name),
         made=escape(f"{made}, by {made_by}"),
         note=f'<p class="made">Without charts: {escape(missing)}</p>' if missing else "",
-        tiles=_tiles(rows, each_finding, outcome),
+        tiles=_tiles(rows, each_finding, outcome, now_ms),
         links="\n".join(f'<li><a href="#{each.id}">{escape(each.title)}</a></li>' for each in SECTIONS),
         sections=sections,
         data=json_in_html({"tables": tables, "charts": charts}),
@@ -189,7 +197,7 @@ def _table_holder(view: TableView, rows: int) -> str:
     )
 
 
-def _tiles(rows: dict[str, list[Row]], findings: list[Row], outcome: Outcome | None) -> str:
+def _tiles(rows: dict[str, list[Row]], findings: list[Row], outcome: Outcome | None, now_ms: int) -> str:
     partitions = rows["partitions"]
     times = [row[name] for row in partitions for name in ("minTimestamp", "maxTimestamp") if row[name] is not None]
     span = "no timestamps"
@@ -217,6 +225,8 @@ def _tiles(rows: dict[str, list[Row]], findings: list[Row], outcome: Outcome | N
     ]
     if outcome is not None:
         tiles[1:1] = [("start", "A broker's start", *_start(outcome.start)), ("lost", "Offsets lost", *_lost(outcome))]
+    if outcome is not None and outcome.backup is not None:
+        tiles[3:3] = [("backup", "Last complete backup", *_backup(outcome.backup, now_ms))]
     return "\n".join(
         f'<div id="tile-{name}"><dt>{label}</dt><dd>{value}<small>{more}</small></dd></div>'
         for name, label, value, more in tiles
@@ -238,6 +248,18 @@ def _start(start: StartOutcome | None) -> tuple[str, str]:
     retention = describe_retention(start)
     later = f"; retention {escape(retention)}" if retention else ""
     return f'<span class="{"warning" if text else "ok"}">yes</span>', (text or "and cuts nothing off") + later
+
+
+def _backup(backup: LastBackup, now_ms: int) -> tuple[str, str]:
+    """Return when a cluster was backed up as a whole, and where; HTML."""
+    later = f"; {backup.later:,} newer are not complete" if backup.later else ""
+    where = escape(show_name(backup.place))
+    if backup.snapshot is None:
+        return '<span class="error">none</span>', f"in {where}{later}"
+    at = datetime.fromtimestamp(backup.snapshot.created / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    hours = max(0, now_ms - backup.snapshot.created) // 3_600_000
+    age = f"{hours:,} hours ago" if hours < 48 else f"{hours // 24:,} days ago"
+    return f'<span class="{"warning" if later else "ok"}">{at}</span>', f"{age}, in {where}{later}"
 
 
 def _lost(outcome: Outcome) -> tuple[str, str]:

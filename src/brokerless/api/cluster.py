@@ -164,8 +164,10 @@ def backup(request: BackupRequest) -> BackupResult:
     from brokerless.jobs.backup.job import backup
     from brokerless.jobs.backup.options import options_of
     from brokerless.jobs.backup.plan import plan_backup
+    from brokerless.jobs.run.job import place_of
     from brokerless.log.tiered.options import with_tiered_options
 
+    spark = place_of(request.spark, request.rate)
     given = list_paths(request.paths, "give at least one path")
     read = [
         with_tiered_options(Location(path, request.storage_options), request.key_pairs, None, request.remote)
@@ -177,6 +179,7 @@ def backup(request: BackupRequest) -> BackupResult:
     return backup(
         plan_backup(sources, Location.of(request.to, request.storage_options), how),
         limited(request.done, request.rate),
+        spark=spark,
         processes=1,
     )
 
@@ -289,13 +292,13 @@ class Backup:
         UnreadableError
             Where there is no backup.
         """
-        from brokerless.jobs.check.job import check_backup
+        from brokerless.jobs.check.job import CheckReading, check_backup
         from brokerless.jobs.check.seal import public_keys
 
         return check_backup(
-            self._location, request.read, limited(request.done, request.rate),
-            seal=None if request.seal is None else os.fspath(request.seal), trusted=public_keys(request.trust),
-            processes=1,
+            self._location, request.read, trusted=public_keys(request.trust),
+            seal=None if request.seal is None else os.fspath(request.seal),
+            reading=CheckReading.of(request, request.done, processes=1),
         )  # fmt: skip
 
     @takes(DrillRequest)
@@ -396,7 +399,7 @@ class Backup:
         options = options_of(
             request, lambda topic, _: topics is None or topic in topics, lambda topic: topic in (topics or ())
         )
-        return erase_backup(self._location, options, request.done, processes=1)
+        return erase_backup(self._location, options, request.done, spark=request.spark, processes=1)
 
     @takes(KeysRequest)
     def keys(self, request: KeysRequest) -> list[RunKeys]:

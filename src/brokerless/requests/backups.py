@@ -23,6 +23,7 @@ from brokerless.requests.option_types import (
     SIZE,
     TEXT,
     Paths,
+    Spark,
 )
 from brokerless.requests.options import Option, given, request
 from brokerless.requests.writing import ERASURE_MANIFEST, HEADER_TO_ERASE, KEYS_TO_ERASE, SIGN_KEY, WHERE_TO_ERASE
@@ -71,6 +72,7 @@ class BackupRequest:
         "read at most so many bytes a second, in one process, so that brokers on these disks are not disturbed",
         default=None,
     )
+    spark: Spark = given(shared.SPARK, default="none")
     segment_size: int | None = given(SIZE, "bytes at which stored segments end (default: 256MiB)", default=None)
     dry_run: bool = given(shared.DRY_RUN, default=False)
     include: Collection[Include] | Include = given(shared.INCLUDE, default=())
@@ -95,6 +97,7 @@ class CheckRequest:
     )
     trust: Paths = given(TRUST, default=())
     rate: int | None = given(SIZE, "read at most so many bytes a second, in one process", default=None)
+    spark: Spark = given(shared.SPARK, default="none")
     done: Done = given(shared.DONE, default=ignore)
 
 
@@ -199,5 +202,6 @@ class BackupErasureRequest:
     sign_key: str | os.PathLike[str] | None = given(SIGN_KEY, default=None)
     apply: bool = given(FLAG, "erase the records of a backup; without it, they are only counted", default=False)
     max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
+    spark: Spark = given(shared.SPARK, default="none")
     key_pairs: Mapping[str, str | os.PathLike[str]] | None = given(shared.KEY_PAIR, default=None)
     done: Done = given(shared.DONE, default=ignore)

@@ -37,6 +37,9 @@ With --public-key, all that is stored is encrypted: a host that makes backups ca
 and keep the private keys apart; what a run stores is read with any of them (--key-pair ID=FILE of every command). Names
 of topics, offsets, sizes, times, and the IDs and sequences of producers are in clear. keys changes who reads it.
 
+With --spark, each partition is a task of Spark, whose executors have to see the disks: of stopped brokers, or snapshots
+of volumes on shared storage.
+
 The layout is that of tiered storage (Aiven's plugin), which brokers read. URL@SNAPSHOT is a log directory for all
 commands that read; snapshots lists the snapshots of a place, check tries whether all of them are there.
 
@@ -69,6 +72,7 @@ def run(options: Namespace) -> int:
     from brokerless.jobs.backup.job import backup
     from brokerless.jobs.backup.options import options_of
     from brokerless.jobs.backup.plan import plan_backup
+    from brokerless.jobs.run.job import place_of
     from brokerless.log.storage.location import Location
     from brokerless.views.jobs.backup import backup_lines, lost_rows, partition_rows, snapshot_row
 
@@ -77,13 +81,17 @@ def run(options: Namespace) -> int:
     if output.exit_code == UNUSABLE:
         output.say("nothing was stored")
         return output.end()
+    spark = place_of(options.spark, options.rate)
     how = options_of(
         request_of(BackupRequest, options, paths=options.paths, key_pairs=None), partial(is_selected, options)
     )
     with progress("reading the metadata"):
         planned = plan_backup(sources, Location.of(options.to), how)
     with progress("reading" if options.dry_run else "reading and storing", planned.size) as done:
-        result = backup(planned, limited(done, options.rate), processes=1 if options.rate else None)
+        result = backup(
+            planned, limited(done, options.rate),
+            spark=spark, say=output.say, processes=1 if options.rate else None,
+        )  # fmt: skip
     for finding in result.findings:
         if finding.severity != "info":
             output.say(str(finding))

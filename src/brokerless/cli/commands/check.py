@@ -8,8 +8,7 @@ from brokerless.cli.commands.snapshots import add_paths
 from brokerless.cli.options import add_metrics, refuse_metrics, write_metrics
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
-from brokerless.cli.requests import add_request
-from brokerless.progress import limited
+from brokerless.cli.requests import add_request, request_of
 from brokerless.requests.backups import CheckRequest
 
 DESCRIPTION = """\
@@ -31,6 +30,7 @@ EXAMPLES = """\
   brokerless check s3://backup/kafka
   brokerless check s3://backup/kafka@latest --read all
   brokerless check s3://backup/kafka --read 50GB --metrics check.prom
+  brokerless check s3://backup/kafka --read all --spark spark://host:7077
   brokerless check s3://backup/kafka --seal seal.json --trust sign.public.pem
 """
 
@@ -43,7 +43,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from brokerless.jobs.check.job import check_backup
+    from brokerless.jobs.check.job import CheckReading, check_backup
     from brokerless.jobs.check.seal import public_keys
     from brokerless.log.storage.location import Location
     from brokerless.views.jobs.backup import check_lines, check_row
@@ -51,10 +51,12 @@ def run(options: Namespace) -> int:
 
     refuse_metrics(options)
     output = Output()
+    request = request_of(CheckRequest, options)
     with progress("reading" if options.read else "listing") as done:
+        reading = CheckReading.of(request, done, output.say)
         result = check_backup(
-            Location.of(options.paths[0]), options.read, limited(done, options.rate), seal=options.seal,
-            trusted=public_keys(options.trust), processes=1 if options.rate else None,
+            Location.of(options.paths[0]), options.read,
+            seal=options.seal, trusted=public_keys(options.trust), reading=reading,
         )  # fmt: skip
     if any(each.severity != "info" for each in result.findings):
         output.exit_code = FINDINGS

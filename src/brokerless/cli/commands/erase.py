@@ -161,7 +161,7 @@ def _erase_backup(options: Namespace, output: Output) -> int:
     )  # fmt: skip
     how = backup_options_of(request, partial(is_selected, options), partial(is_named, options))
     with progress("reading") as done:
-        result = erase_backup(locations[0], how, done)
+        result = erase_backup(locations[0], how, done, spark=options.spark, say=output.say)
     for finding in result.findings:
         output.damage(finding)
     lines = erasure_lines(result, None if request.manifest is None else os.fspath(request.manifest), request.sign_key)

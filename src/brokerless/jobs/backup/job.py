@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from brokerless import clock
 from brokerless.errors import UsageError
@@ -28,6 +28,7 @@ from brokerless.jobs.backup.second_look import SecondLook, look_again, metadata_
 from brokerless.jobs.backup.sets.joining import JoinedSet, join_parts
 from brokerless.jobs.backup.sets.leaders import topic_leaders
 from brokerless.jobs.run.job import in_order, longest_first, run
+from brokerless.jobs.run.types import NONE, Spark
 from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
 from brokerless.log.backups.names import SnapshotName
@@ -51,7 +52,7 @@ from brokerless.log.storage.object_store import create_object
 from brokerless.log.tiered.detection import backup_at
 from brokerless.log.tiered.listing.stored_objects import check_sizes, segment_directory, sizes_in
 from brokerless.log.tiered.writing.encryption import DataKey
-from brokerless.progress import Done, ignore
+from brokerless.progress import Done, Say, ignore
 from brokerless.text import short_html, short_repr
 
 if TYPE_CHECKING:
@@ -85,21 +86,32 @@ class BackupResult:
         return is_whole and self.snapshot.is_complete and not any(each.severity != "info" for each in self.findings)
 
 
-def backup(plan: BackupPlan, done: Done = ignore, *, processes: int | None = None) -> BackupResult:
-    """Runs a plan. ``done`` is called with the bytes that were read. ``processes``: as
-    :func:`brokerless.jobs.run.job.run` takes it. Raises :class:`UnwritableError`; then there is no new snapshot."""
+def backup(
+    plan: BackupPlan,
+    done: Done = ignore,
+    *,
+    spark: Spark = NONE,
+    say: Say = ignore,
+    processes: int | None = None,
+) -> BackupResult:
+    """Runs a plan. ``done`` is called with the bytes that were read. ``spark``, ``say``, ``processes``: as
+    :func:`brokerless.jobs.run.job.run` takes them. Raises :class:`UnwritableError`; then there is no new snapshot; and
+    UsageError for Spark where brokers run: what they have open is read where it is."""
     try:
-        return _backup(plan, done, processes)
+        if plan.cut is not None and spark not in (NONE, None):
+            raise UsageError("--spark is for disks of stopped brokers and snapshots of volumes; these brokers run")
+        place = spark if plan.cut is None else NONE
+        return _backup(plan, partial(_results, done=done, spark=place, say=say, processes=processes), done)
     finally:
         if plan.cut is not None:
             plan.cut.held.close()
 
 
-def _backup(plan: BackupPlan, done: Done, processes: int | None) -> BackupResult:
+def _backup(plan: BackupPlan, results_of: _ResultsOf, done: Done) -> BackupResult:
     place, dry_run, run_id, began = plan.place, plan.options.dry_run, os.urandom(4).hex(), clock.now()
     if not dry_run:
         _begin(place, plan.how.data_key, run_id)
-    look = _run(plan, done, processes)
+    look = _run(plan, results_of, done)
     results = look.results
     files: list[SnapshotFile] = []
     cut = None if plan.cut is None else _cut_of(plan, results)
@@ -200,10 +212,10 @@ def _check_there(place: BackupPlace, segments: Sequence[SnapshotSegment]) -> Non
             raise UsageError(f"{finding}; prune ran meanwhile: run again, and give prune a longer --grace")
 
 
-def _run(plan: BackupPlan, done: Done, processes: int | None) -> SecondLook:
+def _run(plan: BackupPlan, results_of: _ResultsOf, done: Done) -> SecondLook:
     """Copies what does not stay first: what retention deletes next, then logs that are held, at last the metadata."""
     if plan.cut is None:
-        results = tuple(_results(plan.tasks, longest_first(plan.tasks), run_task, done=done, processes=processes))
+        results = tuple(results_of(plan.tasks, longest_first(plan.tasks), run_task))
         return SecondLook(results, plan.metadata_replica, plan.metadata, (), cluster=plan.cluster)
     held, last = plan.cut.held, [each for each in plan.tasks if each.place.topic == names.CLUSTER_METADATA]
     others = [each for each in plan.tasks if each not in last]
@@ -211,12 +223,12 @@ def _run(plan: BackupPlan, done: Done, processes: int | None) -> SecondLook:
     first = [each for each, is_held in zip(others, inside, strict=True) if not is_held]
     second = [each for each, is_held in zip(others, inside, strict=True) if is_held]
     results = [
-        *_results(first, by_expiry(first, plan.cluster), run_task, done=done, processes=processes),
-        *_results(second, range(len(second)), partial(run_task, held=held), done=done, processes=1),
+        *results_of(first, by_expiry(first, plan.cluster), run_task),
+        *results_of(second, range(len(second)), partial(run_task, held=held), processes=1),
     ]
     look = look_again(plan, [*first, *second], results, done)
     tasks = [metadata_task(plan, each, look) for each in last]
-    stored = _results(tasks, range(len(tasks)), run_task, done=done, processes=1)
+    stored = results_of(tasks, range(len(tasks)), run_task, processes=1)
     return replace(look, results=tuple(sorted((*look.results, *stored), key=_name_of)))
 
 
@@ -225,16 +237,29 @@ def _name_of(result: BackupTaskResult) -> tuple[str, TopicPartition]:
     return "" if found is None else found.topic, result.place
 
 
+_Work = Callable[[BackupTask, Done], BackupTaskResult]
+
+
+class _ResultsOf(Protocol):
+    def __call__(
+        self, tasks: Sequence[BackupTask], order: Sequence[int], work: _Work, /, *, processes: int | None = ...
+    ) -> list[BackupTaskResult]:
+        """The results of tasks, which are begun in an order."""
+        ...
+
+
 def _results(
     tasks: Sequence[BackupTask],
     order: Sequence[int],
-    work: Callable[[BackupTask, Done], BackupTaskResult],
+    work: _Work,
     *,
     done: Done,
+    spark: Spark,
+    say: Say,
     processes: int | None,
 ) -> list[BackupTaskResult]:
-    """The results of tasks, which are begun in an order."""
-    running = run(work, [tasks[each] for each in order], done=done, name="brokerless backup", processes=processes)
+    begun = [tasks[each] for each in order]
+    running = run(work, begun, spark=spark, done=done, say=say, name="brokerless backup", processes=processes)
     with closing(running):
         return list(in_order((order[at], value) for at, value in running))
 

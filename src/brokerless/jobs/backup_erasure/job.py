@@ -24,6 +24,7 @@ from brokerless.jobs.check.snapshots import load_with_segments
 from brokerless.jobs.erase.selection import Selection, selected_by
 from brokerless.jobs.forget.prune import GRACE_MS
 from brokerless.jobs.run.job import in_order, longest_first, run
+from brokerless.jobs.run.types import NONE, Spark
 from brokerless.log import names
 from brokerless.log.backups.names import SnapshotName
 from brokerless.log.backups.place import BackupPlace
@@ -37,7 +38,7 @@ from brokerless.log.tiered.listing.encrypted_backup import data_keys
 from brokerless.log.tiered.listing.stored_objects import check_sizes, segment_directory, sizes_in
 from brokerless.log.tiered.options import load_private_keys
 from brokerless.log.tiered.writing.objects import UploadPlace
-from brokerless.progress import Done, ignore
+from brokerless.progress import Done, Say, ignore
 from brokerless.requests.backups import BackupErasureRequest
 from brokerless.tables.read_options import bound
 from brokerless.text import short_html, short_repr
@@ -120,10 +121,16 @@ class BackupErasure:
 
 
 def erase_backup(
-    location: Location, options: ErasedOptions, done: Done = ignore, *, processes: int | None = None
+    location: Location,
+    options: ErasedOptions,
+    done: Done = ignore,
+    *,
+    spark: Spark = NONE,
+    say: Say = ignore,
+    processes: int | None = None,
 ) -> BackupErasure:
-    """``location``: a backup. ``done`` is called with the bytes that were read. ``processes``: as
-    :func:`brokerless.jobs.run.job.run` takes it.
+    """``location``: a backup. ``done`` is called with the bytes that were read. ``spark``, ``say``, ``processes``: as
+    :func:`brokerless.jobs.run.job.run` takes them.
 
     Raises :class:`UsageError` for one snapshot of a backup, topics that no snapshot has, a manifest that cannot be
     written, and an encrypted backup without a private key; UnreadableError where a snapshot cannot be read, as nobody
@@ -143,7 +150,11 @@ def erase_backup(
         for each in partitions
         for segment in known[each].values()
     ]
-    results = _run(tasks, done, processes)
+    order = longest_first(tasks)
+    begun = [tasks[each] for each in order]
+    running = run(run_task, begun, spark=spark, done=done, say=say, name="brokerless erase", processes=processes)
+    with closing(running):
+        results = list(in_order((order[at], value) for at, value in running))
     _refuse_unread(results)
     replaced = tuple(each.replaced for each in results if each.replaced is not None)
     findings = [finding for each in results for finding in each.findings]
@@ -230,13 +241,6 @@ def _task(
         UploadPlace(place.location, *partition), segment, options.selection, keys=keys,
         max_batch_bytes=options.max_batch_bytes, apply=options.apply,
     )  # fmt: skip
-
-
-def _run(tasks: Sequence[SegmentTask], done: Done, processes: int | None) -> list[SegmentTaskResult]:
-    order = longest_first(tasks)
-    running = run(run_task, [tasks[each] for each in order], done=done, name="brokerless erase", processes=processes)
-    with closing(running):
-        return list(in_order((order[at], value) for at, value in running))
 
 
 def _summed(partition: _Partition, results: Sequence[SegmentTaskResult]) -> PartitionErasure:

@@ -20,7 +20,8 @@ from brokerless.findings import Finding, Kind
 from brokerless.jobs.check.seal import check_seal, unsigned_findings, unsigned_snapshots
 from brokerless.jobs.check.snapshots import load_parts, load_with_segments
 from brokerless.jobs.ledger import Checked, Ledger
-from brokerless.jobs.run.job import longest_first, run
+from brokerless.jobs.run.job import longest_first, place_of, run
+from brokerless.jobs.run.types import NONE, Spark
 from brokerless.jobs.turns import Item, Turn
 from brokerless.log.backups.place import BackupPlace
 from brokerless.log.backups.snapshot import Snapshot, SnapshotFile, SnapshotSegment
@@ -39,7 +40,8 @@ from brokerless.log.tiered.listing.stored_objects import (
 )
 from brokerless.log.tiered.segments import object_missing
 from brokerless.log.tiered.writing.objects import object_name
-from brokerless.progress import Done, ignore
+from brokerless.progress import Done, Say, ignore, limited
+from brokerless.requests.backups import CheckRequest
 from brokerless.text import short_html, short_repr
 
 ReadExtent = int | Literal["all"]
@@ -91,18 +93,34 @@ class _ObjectsTask:
         return sum(map(_stored_size, self.segments))
 
 
+@dataclass(frozen=True, slots=True)
+class CheckReading:
+    """How objects are read: ``done`` is called with the bytes that were read; ``spark``, ``say`` and ``processes`` are
+    as :func:`brokerless.jobs.run.job.run` takes them."""
+
+    done: Done = ignore
+    spark: Spark = NONE
+    say: Say = ignore
+    processes: int | None = None
+
+    @classmethod
+    def of(cls, request: CheckRequest, done: Done, say: Say = ignore, processes: int | None = None) -> CheckReading:
+        """Return what was requested. Raises :class:`UsageError` for a rate of bytes that several processes read."""
+        spark = place_of(request.spark, request.rate)
+        return cls(limited(done, request.rate), spark, say, 1 if request.rate else processes)
+
+
 def check_backup(
     location: Location,
     read: ReadExtent | None = None,
-    done: Done = ignore,
     *,
     seal: str | None = None,
     trusted: Sequence[bytes] = (),
-    processes: int | None = None,
+    reading: CheckReading | None = None,
 ) -> CheckResult:
     """``location``: a backup, of which all snapshots are checked, or ``URL@SNAPSHOT``. ``read``: what is read; of a
-    number of bytes, a ledger in the backup keeps what was read when. ``done`` is called with the bytes that were read.
-    ``seal``: a file with what was sealed. ``trusted``: public keys, by one of which each snapshot has to be signed.
+    number of bytes, a ledger in the backup keeps what was read when. ``seal``: a file with what was
+    sealed. ``trusted``: public keys, by one of which each snapshot has to be signed.
 
     Raises :class:`UnreadableError` where there is no backup, UsageError for no such snapshot, and UnwritableError where
     the ledger cannot be written."""
@@ -154,7 +172,7 @@ def check_backup(
             turn.add(_checked_file(stored, turn, [finding for each, finding in of_files if each == stored]))
         tasks = _chosen_tasks(tasks, turn)
     if read is not None:
-        findings += _read_all(tasks, done, processes, turn)
+        findings += _read_all(tasks, reading or CheckReading(), turn)
     if turn is not None:
         turn.end()
     unnamed = None if not is_all else _unnamed(place, set(segments))
@@ -251,9 +269,12 @@ def _check_keys(place: BackupPlace, snapshots: Sequence[Snapshot]) -> Iterator[F
     yield from (each for each in side_by_side(load, range(len(runs)), place.location.is_remote) if each)
 
 
-def _read_all(tasks: Sequence[_ObjectsTask], done: Done, processes: int | None, turn: Turn | None) -> list[Finding]:
+def _read_all(tasks: Sequence[_ObjectsTask], how: CheckReading, turn: Turn | None) -> list[Finding]:
     order = longest_first(tasks)
-    running = run(read_task, [tasks[each] for each in order], done=done, name="brokerless check", processes=processes)
+    begun = [tasks[each] for each in order]
+    running = run(
+        read_task, begun, spark=how.spark, done=how.done, say=how.say, name="brokerless check", processes=how.processes
+    )
     found: dict[int, list[Finding]] = {}
     with closing(running):
         for at, value in running:

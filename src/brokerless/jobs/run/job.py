@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
+from brokerless.errors import UsageError
 from brokerless.jobs.run.types import NONE, RunPlace, Sized, Spark, TaskT, ValueT, Work
 from brokerless.ordered_threads import processors
 from brokerless.progress import Done, Say, ignore
@@ -79,6 +80,16 @@ def started(spark: Spark, tasks: Sequence[Sized], say: Say = ignore, name: str =
 
     with session(chosen, name) as context:
         yield context
+
+
+def place_of(spark: Spark, rate: int | None) -> Spark:
+    """Return what :func:`run` takes for ``spark``, where at most so many bytes a second are read: that is counted in
+    this process alone. Raises :class:`UsageError` where Spark was requested as well."""
+    if rate is None:
+        return spark
+    if spark not in (NONE, None):
+        raise UsageError("--rate is of one process, and Spark has several; leave out one of them")
+    return NONE
 
 
 def longest_first(tasks: Sequence[Sized]) -> list[int]:

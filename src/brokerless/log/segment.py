@@ -486,6 +486,7 @@ def all_decoded(decoder: Decoder, chunk: Chunk, chosen: Batches, report: Report 
 
 
 def damage_finding(path: str, damage: Damage) -> Finding:
+    """Return the finding about a batch whose records end early."""
     return damage.kind.at(
         path, damage.message, severity="error", position=damage.position, offset=damage.base_offset, found=damage.found
     )
@@ -494,6 +495,4 @@ def damage_finding(path: str, damage: Damage) -> Finding:
 def report_damages(wrappers: Iterable[Damage], path: str, base: int, report: Report) -> None:
     """Reports what is wrong inside wrapper messages of a chunk, which begins at ``base`` (bytes)."""
     for each in wrappers:
-        report(
-            each.kind.at(path, each.message, severity="error", position=base + each.position, offset=each.base_offset)
-        )
+        report(damage_finding(path, replace(each, position=base + each.position)))

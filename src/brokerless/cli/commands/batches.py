@@ -50,7 +50,7 @@ def run(options: Namespace) -> int:
                     output.write(jsonl_writer.rows(batch) if options.json else headers.lines(batch))
             except UnreadableError as error:
                 output.unreadable(error)
-    spare = headers.left_out()
-    if spare and not options.json:
-        output.prose(f"(--wide shows {', '.join(spare)} as well)")
+    left_out = headers.left_out()
+    if left_out and not options.json:
+        output.prose(f"(--wide shows {', '.join(left_out)} as well)")
     return output.end()

@@ -19,7 +19,7 @@ from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.entries import decode_entry, read_entries
 from brokerless.internals.records import CONSUMER_OFFSETS, TRANSACTION_STATE
-from brokerless.jobs.backup.cut import BackupCut, held_end, hold, where_now
+from brokerless.jobs.backup.cut import BackupCut, pin, pinned_end, where_now
 from brokerless.jobs.backup.tails import (
     CoordinatorLog,
     LoggedMarker,
@@ -223,7 +223,7 @@ class _Closing:
                 self.positions[place] = end
 
     def _hold_again(self) -> bool:
-        """Open logs that are held again where what came in is in another file: the cleaner may have been at work, so
+        """Open logs that are pinned again where what came in is in another file: the cleaner may have been at work, so
         that all is taken that is there now. Return whether an end changed by that."""
         is_new = False
         for place, own in self.replicas.items():
@@ -231,9 +231,9 @@ class _Closing:
                 continue
             for each in own:
                 listed = self.paths.get(each.path, each)
-                if self.cut.held.find_any(listed) and held_end(self.cut, listed) < self.ends[place]:
+                if self.cut.pinned.find_any(listed) and pinned_end(self.cut, listed) < self.ends[place]:
                     for now in where_now(self.cut, [listed])[:1]:
-                        again = hold(self.cut, now)
+                        again = pin(self.cut, now)
                         if again is not None:
                             self.paths[each.path] = again
                             is_new |= self.cut.ends[again.path] > self.ends[place]

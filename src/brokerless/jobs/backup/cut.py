@@ -20,7 +20,7 @@ from brokerless.findings import Finding
 from brokerless.internals.metadata.cluster import Cluster, read_cluster
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from brokerless.jobs.recovered.intact_batches import INTACT_BATCH, find_intact_batches
-from brokerless.jobs.recovered.open_files import HeldFiles
+from brokerless.jobs.recovered.open_files import PinnedFiles
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, resolve
@@ -38,10 +38,10 @@ _GROUPS = (CONSUMER_OFFSETS, SHARE_GROUP_STATE)
 @dataclass(slots=True)
 class BackupCut:
     """The disks of running brokers at a moment, from ``began`` to ``ended`` (ms). ``ends``: where logs ended, by the
-    paths of their directories, ``epochs`` their leader epochs then, and ``held`` those that are open. ``earlier``:
+    paths of their directories, ``epochs`` their leader epochs then, and ``pinned`` those that are open. ``earlier``:
     where the logs of transactions ended before all others."""
 
-    held: HeldFiles
+    pinned: PinnedFiles
     began: int
     ended: int = 0
     directories: tuple[LogDirectory, ...] = ()
@@ -67,14 +67,14 @@ def is_compacted(topic: str, cluster: Cluster | None) -> bool:
 def take_cut(directories: Sequence[LogDirectory], max_batch_bytes: int) -> BackupCut:
     """Lists log directories again, and return what they have. Raises :class:`UnreadableError` where one is gone, and
     OutOfFilesError where there are more files of compacted logs than this process may open."""
-    began, held = clock.now(), HeldFiles()
+    began, pinned = clock.now(), PinnedFiles()
     try:
         known = [each for directory in directories for each in directory.partitions]
         earlier = {each.path: end for each in _of(known, (TRANSACTION_STATE,)) if (end := end_of(each)) is not None}
-        cut = BackupCut(held, began, earlier=earlier)
+        cut = BackupCut(pinned, began, earlier=earlier)
         groups = {(each.topic, each.partition): [] for each in _of(known, _GROUPS)}
         for each in _of(known, _GROUPS):
-            groups[each.topic, each.partition] += [] if (listed := hold(cut, each)) is None else [listed]
+            groups[each.topic, each.partition] += [] if (listed := pin(cut, each)) is None else [listed]
         for _ in range(_LOOKS):
             _list(cut, directories, max_batch_bytes)
             _take(cut, {place: own for place, own in groups.items() if own})
@@ -84,13 +84,13 @@ def take_cut(directories: Sequence[LogDirectory], max_batch_bytes: int) -> Backu
         cut.ended = max(began, clock.now())
         return cut
     except BaseException:
-        held.close()
+        pinned.close()
         raise
 
 
 def _take(cut: BackupCut, groups: Mapping[tuple[str | None, int | None], Sequence[PartitionPath]]) -> None:
-    """Find where the logs end that are in the directories, and hold those that are compacted. ``groups``: logs of
-    groups, as they were held before, wherever they are now."""
+    """Find where the logs end that are in the directories, and pin those that are compacted. ``groups``: logs of
+    groups, as they were pinned before, wherever they are now."""
     replicas = [(each.paths, disk) for disk in cut.disks for each in disk.replicas if each.state == "live"]
     # Where another look is needed, the ends of the one before are older than what is copied by this one.
     of_groups = {each.path for own in groups.values() for each in own}
@@ -105,11 +105,11 @@ def _take(cut: BackupCut, groups: Mapping[tuple[str | None, int | None], Sequenc
         elif each.topic == TRANSACTION_STATE:
             last.append(each)
         elif _is_cleaned(each, disk, cut.cluster):
-            paths[each.path] = hold(cut, each) or each
+            paths[each.path] = pin(cut, each) or each
     for each, _ in replicas:
         if each.path not in paths and each not in last and (found := end_and_epochs(each)) is not None:
             cut.ends[each.path], cut.epochs[each.path] = found
-    paths |= {each.path: hold(cut, each) or each for each in last}
+    paths |= {each.path: pin(cut, each) or each for each in last}
     cut.disks = with_paths(cut.disks, paths)
     cut.directories = tuple(
         replace(directory, partitions=tuple(paths.get(each.path, each) for each in directory.partitions))
@@ -131,13 +131,13 @@ def _is_anything_missing(cut: BackupCut) -> bool:
     )
 
 
-def hold(cut: BackupCut, partition: PartitionPath) -> PartitionPath | None:
+def pin(cut: BackupCut, partition: PartitionPath) -> PartitionPath | None:
     """Opens the logs of a partition as they are now, and notes where it ends; None where it is gone."""
     before = load_epochs(partition.leader_epoch_checkpoint)
-    listed = cut.held.hold(partition)
+    listed = cut.pinned.pin(partition)
     if listed is not None and listed.segments:
         epochs = before or load_epochs(listed.leader_epoch_checkpoint)
-        cut.ends[listed.path], cut.epochs[listed.path] = held_end(cut, listed), epochs
+        cut.ends[listed.path], cut.epochs[listed.path] = pinned_end(cut, listed), epochs
     return listed
 
 
@@ -158,10 +158,10 @@ def _listed(location: Location) -> list[PartitionPath]:
         return []
 
 
-def held_end(cut: BackupCut, partition: PartitionPath) -> int:
-    """Return where a log that is held ends now, as far as it is in the files that are held."""
+def pinned_end(cut: BackupCut, partition: PartitionPath) -> int:
+    """Return where a log that is pinned ends now, as far as it is in the files that are pinned."""
     active = partition.segments[-1]
-    file = cut.held.find(active.log)
+    file = cut.pinned.find(active.log)
     if file is None:
         return active.base_offset
     with file:

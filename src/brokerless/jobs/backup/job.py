@@ -104,7 +104,7 @@ def backup(
         return _backup(plan, partial(_results, done=done, spark=place, say=say, processes=processes), done)
     finally:
         if plan.cut is not None:
-            plan.cut.held.close()
+            plan.cut.pinned.close()
 
 
 def _backup(plan: BackupPlan, results_of: _ResultsOf, done: Done) -> BackupResult:
@@ -213,18 +213,18 @@ def _check_there(place: BackupPlace, segments: Sequence[SnapshotSegment]) -> Non
 
 
 def _run(plan: BackupPlan, results_of: _ResultsOf, done: Done) -> SecondLook:
-    """Copies what does not stay first: what retention deletes next, then logs that are held, at last the metadata."""
+    """Copies what does not stay first: what retention deletes next, then logs that are pinned, at last the metadata."""
     if plan.cut is None:
         results = tuple(results_of(plan.tasks, longest_first(plan.tasks), run_task))
         return SecondLook(results, plan.metadata_replica, plan.metadata, (), cluster=plan.cluster)
-    held, last = plan.cut.held, [each for each in plan.tasks if each.place.topic == names.CLUSTER_METADATA]
+    pinned, last = plan.cut.pinned, [each for each in plan.tasks if each.place.topic == names.CLUSTER_METADATA]
     others = [each for each in plan.tasks if each not in last]
-    inside = [any(held.find_any(path) for files in each.files for path in files.paths) for each in others]
-    first = [each for each, is_held in zip(others, inside, strict=True) if not is_held]
-    second = [each for each, is_held in zip(others, inside, strict=True) if is_held]
+    inside = [any(pinned.find_any(path) for files in each.files for path in files.paths) for each in others]
+    first = [each for each, is_pinned in zip(others, inside, strict=True) if not is_pinned]
+    second = [each for each, is_pinned in zip(others, inside, strict=True) if is_pinned]
     results = [
         *results_of(first, by_expiry(first, plan.cluster), run_task),
-        *results_of(second, range(len(second)), partial(run_task, held=held), processes=1),
+        *results_of(second, range(len(second)), partial(run_task, pinned=pinned), processes=1),
     ]
     look = look_again(plan, [*first, *second], results, done)
     tasks = [metadata_task(plan, each, look) for each in last]

@@ -33,7 +33,7 @@ from brokerless.jobs.merge.merged_log import MergedLog, read_merged_log
 from brokerless.jobs.merge.outcome import divergences
 from brokerless.jobs.recovered.damaged_regions import FindingCollector
 from brokerless.jobs.recovered.losses import Loss
-from brokerless.jobs.recovered.open_files import HeldFiles, LogFile, OpenFiles, with_open_files
+from brokerless.jobs.recovered.open_files import PinnedFiles, LogFile, OpenFiles, with_open_files
 from brokerless.jobs.recovered.reading import PartitionFiles, list_files_again
 from brokerless.jobs.recovered.writing import groups_of, intact_bytes
 from brokerless.kafka_names import TopicPartition
@@ -123,20 +123,26 @@ class BackupTaskResult:
         return found.topic_id, found.partition
 
 
-def run_task(task: BackupTask, done: Done, held: HeldFiles | None = None) -> BackupTaskResult:
-    """``held``: files that are open already. Raises :class:`UnwritableError`; what cannot be read is among the findings
-    and losses."""
+def run_task(task: BackupTask, done: Done, pinned: PinnedFiles | None = None) -> BackupTaskResult:
+    """``pinned``: files that are open already. Raises :class:`UnwritableError`; what cannot be read is among the
+    findings and losses."""
     report = FindingCollector()
     found = None
     if (start := _first_needed(task)) is not None:
-        found = _opened(task, held, start, lambda files, opened: _go_on(task, files, opened, report=report, done=done))
+        found = _opened(
+            task, pinned, start, lambda files, opened: _go_on(task, files, opened, report=report, done=done)
+        )
     if found is None:
         report = FindingCollector()
-        found = _opened(task, held, 0, lambda files, opened: _take_whole(task, files, opened, report=report, done=done))
+        found = _opened(
+            task, pinned, 0, lambda files, opened: _take_whole(task, files, opened, report=report, done=done)
+        )
     if isinstance(found, int):
         task = replace(task, replicas=(task.replicas[found],), is_alone=True)
         report = FindingCollector()
-        found = _opened(task, held, 0, lambda files, opened: _take_whole(task, files, opened, report=report, done=done))
+        found = _opened(
+            task, pinned, 0, lambda files, opened: _take_whole(task, files, opened, report=report, done=done)
+        )
     if task.cut_at is not None:
         _forget_cached(task)
     if isinstance(found, _Taken):
@@ -160,7 +166,7 @@ def _forget_cached(task: BackupTask) -> None:
 
 def _findings(task: BackupTask, report: FindingCollector) -> tuple[Finding, ...]:
     found = report.findings(task.name)
-    # What lies beside logs that are held, and went with its directory.
+    # What lies beside logs that are pinned, and went with its directory.
     paths = [] if task.cut_at is None else [path for each in task.files for path in each.paths]
     return without_gone(found, paths)
 
@@ -188,7 +194,7 @@ _Found = _Taken | int | None
 
 def _opened(
     task: BackupTask,
-    held: HeldFiles | None,
+    pinned: PinnedFiles | None,
     start: int,
     work: Callable[[tuple[PartitionFiles, ...], OpenFiles], _Found],
 ) -> _Found:
@@ -201,7 +207,7 @@ def _opened(
         return work(tuple(_from(each, start) for each in listed), opened)
 
     return with_open_files(
-        task.files, sources, lambda listed: tuple(map(list_files_again, listed)), opened_from, held=held
+        task.files, sources, lambda listed: tuple(map(list_files_again, listed)), opened_from, pinned=pinned
     )
 
 

@@ -54,7 +54,7 @@ class BackupPlan:
     """``parent``: the newest snapshot that can be read. ``metadata``: of ``cluster_id``, None where no disk has it.
     ``is_selection``: only some topics or partitions were chosen. ``how``: objects are written. ``files``: those of
     ``parent``, by their SHA-256. ``nodes``: those whose lead decides what a part of a set has; None for a run that has
-    all. ``cut``, ``closed``: of running brokers; the cut's files are held until the plan was
+    all. ``cut``, ``closed``: of running brokers; the cut's files are pinned until the plan was
     run."""
 
     place: BackupPlace
@@ -104,7 +104,7 @@ def plan_backup(sources: Sequence[Source], to: Location, options: BackupOptions)
         ]
         return _plan(now, place, options, cut.disks, cut=cut)
     except BaseException:
-        cut.held.close()
+        cut.pinned.close()
         raise
 
 
@@ -136,16 +136,18 @@ def _plan(
     nodes = _leading(own_nodes, cluster, options, disks[0].path)
     selected = {each.path for source in sources for each in source.partitions}
     left_out: list[Finding] = []
-    held = _held(disks, cluster, cluster_id=cluster_id, selected=selected, report=left_out.append)
-    held = held if nodes is None else {place: held[place] for place in held.keys() & rows_led_by(cluster, nodes).keys()}
+    found = _find_replicas(disks, cluster, cluster_id=cluster_id, selected=selected, report=left_out.append)
+    found = (
+        found if nodes is None else {place: found[place] for place in found.keys() & rows_led_by(cluster, nodes).keys()}
+    )
     # A topic that was made after the metadata was read, or is being deleted; the second look tells.
     findings += [replace(each, severity="info") if cut is not None else each for each in left_out]
     if best is not None and best.paths.path in selected:
-        held[names.CLUSTER_METADATA_ID, 0] = [_metadata_of(disks, best)]
-    missing = tuple(_missing(cluster, held, options, nodes=nodes, path=disks[0].path, report=findings.append))
-    closed = None if cut is None else _close(cut, held, options)
+        found[names.CLUSTER_METADATA_ID, 0] = [_metadata_of(disks, best)]
+    missing = tuple(_missing(cluster, found, options, nodes=nodes, path=disks[0].path, report=findings.append))
+    closed = None if cut is None else _close(cut, found, options)
     replacements = place.replacements()
-    previous = previous_of(place, snapshots, held, replacements, report=findings.append)
+    previous = previous_of(place, snapshots, found, replacements, report=findings.append)
     erased = replacements.erased()
     tasks = tuple(
         _limited(
@@ -156,7 +158,7 @@ def _plan(
             cut,
             closed,
         )
-        for each, replicas in sorted(held.items(), key=lambda item: (item[1][0].replica.topic, item[0]))
+        for each, replicas in sorted(found.items(), key=lambda item: (item[1][0].replica.topic, item[0]))
     )  # fmt: skip
     metadata = None
     if best is not None:
@@ -185,15 +187,15 @@ def _leading(
     return nodes
 
 
-def _close(cut: BackupCut, held: dict[TopicIdPartition, list[_ReplicaOnDisk]], options: BackupOptions) -> Closed:
+def _close(cut: BackupCut, found: dict[TopicIdPartition, list[_ReplicaOnDisk]], options: BackupOptions) -> Closed:
     """Finds where logs are read to, and takes the listings of those that were opened again for that."""
     replicas = {
         (own[0].replica.topic, number): [each.replica.paths for each in own]
-        for (_, number), own in held.items()
+        for (_, number), own in found.items()
         if own[0].replica.topic != names.CLUSTER_METADATA
     }
     closed = close_transactions(cut, replicas, options.max_batch_bytes)
-    for own in held.values():
+    for own in found.values():
         for at, each in enumerate(own):
             if (paths := closed.paths.get(each.replica.path)) is not None:
                 own[at] = _ReplicaOnDisk(each.disk, replace(each.replica, paths=paths))
@@ -208,8 +210,8 @@ def _limited(task: BackupTask, cut: BackupCut | None, closed: Closed | None) -> 
     end, cut_at = closed.ends[place], closed.cut_at[place]
 
     def limited(files: PartitionFiles) -> PartitionFiles:
-        is_held = any(map(cut.held.find_any, files.paths))
-        now = list_files_again(files) if end > cut_at and not is_held else files
+        is_pinned = any(map(cut.pinned.find_any, files.paths))
+        now = list_files_again(files) if end > cut_at and not is_pinned else files
         # The cleaner writes its checkpoint after it was at work.
         return up_to(replace(now, cleaned_until=now.cleaned_until or 0) if task.is_compacted else now, end)
 
@@ -250,7 +252,7 @@ def _refuse_directories(directories: Sequence[LogDirectory], place: BackupPlace)
             raise UsageError(f"{each.path}, which is read, is in {place.location}; write to another directory")
 
 
-def _held(
+def _find_replicas(
     disks: Sequence[Disk],
     cluster: Cluster | None,
     *,
@@ -313,7 +315,7 @@ def _metadata_of(disks: Sequence[Disk], best: MetadataReplica) -> _ReplicaOnDisk
 
 def _missing(
     cluster: Cluster | None,
-    held: Mapping[TopicIdPartition, Sequence[_ReplicaOnDisk]],
+    found: Mapping[TopicIdPartition, Sequence[_ReplicaOnDisk]],
     options: BackupOptions,
     *,
     nodes: Collection[int] | None,
@@ -323,7 +325,7 @@ def _missing(
     """The partitions of the metadata of which no disk has a replica; ``nodes``: of those that these lead."""
     for (topic_id, number), row in sorted(rows_led_by(cluster, nodes).items()):
         topic = "" if cluster is None else cluster.topics.get(topic_id, "")
-        if (topic_id, number) in held or not topic or not options.is_selected(topic, number):
+        if (topic_id, number) in found or not topic or not options.is_selected(topic, number):
             continue
         of_nodes = ", ".join(map(str, row["replicas"]))
         expected = f"on one of the nodes {of_nodes}"

@@ -105,26 +105,26 @@ def _passed_over(error: UnreadableError) -> Finding:
 def previous_of(
     place: BackupPlace,
     snapshots: Iterable[Earlier],
-    held: Mapping[TopicIdPartition, object],
+    backed_up: Mapping[TopicIdPartition, object],
     replacements: Replacements,
     *,
     report: Report,
 ) -> dict[TopicIdPartition, PreviousPartition]:
     """Return what the newest snapshot that has a partition, and that can be read, has of it, without the segments of
-    which objects are gone or were cut; both is reported. ``held``: the partitions that are backed up."""
-    return _still_there(place, _previous(snapshots, held, replacements, report), report)
+    which objects are gone or were cut; both is reported. ``backed_up``: the partitions that are backed up."""
+    return _still_there(place, _previous(snapshots, backed_up, replacements, report), report)
 
 
 def _previous(
     snapshots: Iterable[Earlier],
-    held: Mapping[TopicIdPartition, object],
+    backed_up: Mapping[TopicIdPartition, object],
     replacements: Replacements,
     report: Report,
 ) -> dict[TopicIdPartition, PreviousPartition]:
     """Return what the newest snapshot that has a partition, and that can be read, has of it."""
     found: dict[TopicIdPartition, PreviousPartition] = {}
     for place, name, snapshot in snapshots:
-        own = [each for each in snapshot.partitions if each.place in held and each.place not in found]
+        own = [each for each in snapshot.partitions if each.place in backed_up and each.place not in found]
         if not own:
             continue
         segments: dict[TopicIdPartition, list[SnapshotSegment]] = defaultdict(list)
@@ -137,7 +137,7 @@ def _previous(
         for each in own:
             in_order = sorted(segments[each.place], key=lambda one: one.start_offset)
             found[each.place] = PreviousPartition(each, tuple(in_order), is_whole=True)
-        if len(found) == len(held):
+        if len(found) == len(backed_up):
             break
     return found
 

@@ -11,7 +11,7 @@ from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.metadata.cluster import Cluster, read_cluster
 from brokerless.internals.records import TRANSACTION_STATE
-from brokerless.jobs.backup.cut import hold, where_now
+from brokerless.jobs.backup.cut import pin, where_now
 from brokerless.jobs.backup.partition import BackupTask, BackupTaskResult, SourceReplica, run_task
 from brokerless.jobs.backup.plan import BackupPlan
 from brokerless.jobs.backup.sets.leaders import rows_led_by
@@ -79,11 +79,11 @@ def _is_changed(plan: BackupPlan, task: BackupTask, result: BackupTaskResult) ->
     known = () if task.previous is None else task.previous.partition.lost
     if any(each not in known for each in result.partition.lost):
         return True
-    return not _is_held(plan, task) and any(is_gone(path) for each in task.files for path in each.paths)
+    return not _is_pinned(plan, task) and any(is_gone(path) for each in task.files for path in each.paths)
 
 
-def _is_held(plan: BackupPlan, task: BackupTask) -> bool:
-    return plan.cut is not None and any(plan.cut.held.find_any(path) for each in task.files for path in each.paths)
+def _is_pinned(plan: BackupPlan, task: BackupTask) -> bool:
+    return plan.cut is not None and any(plan.cut.pinned.find_any(path) for each in task.files for path in each.paths)
 
 
 def metadata_task(plan: BackupPlan, task: BackupTask, look: SecondLook) -> BackupTask:
@@ -111,10 +111,10 @@ def _metadata_replicas(plan: BackupPlan) -> Iterator[tuple[MetadataReplica, int]
 
 
 def _read_again(plan: BackupPlan, task: BackupTask, result: BackupTaskResult, done: Done) -> BackupTaskResult | None:
-    """Read a partition where it is now; None where no disk has it. Of a log that is held, all is read that is there:
+    """Read a partition where it is now; None where no disk has it. Of a log that is pinned, all is read that is there:
     the cleaner may have been at work since. Markers count from where it ended when it was read before."""
     assert plan.cut is not None
-    limit, is_held = task.replicas[0].files.limit, _is_held(plan, task)
+    limit, is_pinned = task.replicas[0].files.limit, _is_pinned(plan, task)
     sources: list[SourceReplica] = []
     for paths in where_now(plan.cut, [path for each in task.files for path in each.paths]):
         if load_partition_metadata(paths.location / names.PARTITION_METADATA).topic_id not in (
@@ -122,18 +122,18 @@ def _read_again(plan: BackupPlan, task: BackupTask, result: BackupTaskResult, do
             task.place.topic_id,
         ):
             continue
-        held = hold(plan.cut, paths) if is_held else None
+        pinned = pin(plan.cut, paths) if is_pinned else None
         disk = next(each for each in plan.disks if paths.path.startswith(each.path.rstrip("/") + "/"))
-        files = describe_files([held or paths], disk.checkpoints)
+        files = describe_files([pinned or paths], disk.checkpoints)
         files = replace(files, cleaned_until=files.cleaned_until or 0) if task.is_compacted else files
         # Later decisions would be of transactions that are not read on.
-        is_limited = held is None or task.place.topic == TRANSACTION_STATE
-        limited = up_to(files, limit if is_limited or held is None else plan.cut.ends[held.path])
+        is_limited = pinned is None or task.place.topic == TRANSACTION_STATE
+        limited = up_to(files, limit if is_limited or pinned is None else plan.cut.ends[pinned.path])
         sources.append(SourceReplica(limited, -1 if disk.node_id is None else disk.node_id, disk.path))
     if not sources:
         return None
     cut_at = task.cut_at
     if cut_at is not None and result.partition is not None:
         cut_at = min(cut_at, result.partition.end_offset)
-    again = run_task(replace(task, replicas=tuple(sources), cut_at=cut_at), done, plan.cut.held)
+    again = run_task(replace(task, replicas=tuple(sources), cut_at=cut_at), done, plan.cut.pinned)
     return again if again.missing is None else None

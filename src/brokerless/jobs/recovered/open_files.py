@@ -51,10 +51,12 @@ class LogFile:
 class OpenFiles:
     """Log files by number, open until this is left as a context manager."""
 
-    def __init__(self, sources: Sequence[LogFile], *, any_of_name: bool = False, held: HeldFiles | None = None) -> None:
-        """``any_of_name``: a file that is another than the one listed is taken all the same. ``held``: files that are
+    def __init__(
+        self, sources: Sequence[LogFile], *, any_of_name: bool = False, pinned: PinnedFiles | None = None
+    ) -> None:
+        """``any_of_name``: a file that is another than the one listed is taken all the same. ``pinned``: files that are
         open already."""
-        self._sources, self._any, self._held = tuple(sources), any_of_name, held
+        self._sources, self._any, self._pinned = tuple(sources), any_of_name, pinned
         self._lasting: dict[int, File] = {}
         self._recent: dict[int, File] = {}
 
@@ -94,9 +96,9 @@ class OpenFiles:
             file.release()
 
     def _open(self, source: LogFile) -> File:
-        held = None if self._held is None or source.entry is None else self._held.find(source.entry)
-        if held is not None:
-            return held
+        pinned = None if self._pinned is None or source.entry is None else self._pinned.find(source.entry)
+        if pinned is not None:
+            return pinned
         if source.entry is None or self._any:
             return open_lone(source.location)
         segment = SegmentPaths(source.base_offset, source.entry)
@@ -111,14 +113,14 @@ class OpenFiles:
         self._recent, self._lasting = {}, {}
 
 
-class HeldFiles:
+class PinnedFiles:
     """Logs that are open as they were at a moment, until this is closed: what the cleaner puts in their places leaves
     out what later records made void."""
 
     def __init__(self) -> None:
         self._files: dict[tuple[str, int | str | None], LocalFile] = {}
 
-    def hold(self, partition: PartitionPath) -> PartitionPath | None:
+    def pin(self, partition: PartitionPath) -> PartitionPath | None:
         """Opens all logs of one listing that was the same before and after, and return that; None where the directory
         is gone. Raises :class:`UnreadableError`, and OutOfFilesError for more files than this process may open."""
         for number in range(TRIES):
@@ -148,12 +150,12 @@ class HeldFiles:
         return None
 
     def find(self, entry: DirectoryEntry) -> LocalFile | None:
-        """A handle of its own of a file that is held; None of any other."""
+        """A handle of its own of a file that is pinned; None of any other."""
         file = self._files.get(_key(entry))
         return None if file is None else file.again()
 
     def find_any(self, partition: PartitionPath) -> bool:
-        """Return whether the logs of a listing are held."""
+        """Return whether the logs of a listing are pinned."""
         return any(_key(each.log) in self._files for each in partition.segments)
 
     def close(self) -> None:
@@ -198,15 +200,15 @@ def with_open_files(
     sources: Callable[[FilesT], Sequence[LogFile]],
     list_again: Callable[[FilesT], FilesT],
     work: Callable[[FilesT, OpenFiles], ResultT],
-    held: HeldFiles | None = None,
+    pinned: PinnedFiles | None = None,
 ) -> ResultT:
     """Return what ``work`` makes of files that were listed and are open now; of files that were listed again, where
-    they are others meanwhile. While nothing but that happens, the last try takes what has their names. ``held``: files
-    that are open already."""
+    they are others meanwhile. While nothing but that happens, the last try takes what has their names. ``pinned``:
+    files that are open already."""
     for number in range(TRIES + 1):
         is_last = number == TRIES
         try:
-            with OpenFiles(sources(listed), any_of_name=is_last, held=held) as files:
+            with OpenFiles(sources(listed), any_of_name=is_last, pinned=pinned) as files:
                 return work(listed, files.open())
         except ReplacedError:
             if is_last:

@@ -22,9 +22,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from brokerless.format import layouts
-from brokerless.log.checkpoint.leader_epochs import leader_epoch_checkpoint
+from brokerless.log.checkpoint.leader_epochs import Epochs, leader_epoch_checkpoint
 from brokerless.log.producer.snapshot import producer_snapshot
-from brokerless.log.tiered.lineage import Epochs, parse_lineage
+from brokerless.log.tiered.lineage import parse_lineage
 
 CHUNK = 4 << 20
 """Bytes of a chunk, as the plugin's documentation has it (``chunk.size``)."""

@@ -24,9 +24,10 @@ from brokerless.errors import BrokerlessError
 from brokerless.format import layouts
 from brokerless.format.append.leader import append
 from brokerless.format.append.types import AppendConfig
-from brokerless.format.codecs.decompression import CodecError, Inflater, find_payloads
+from brokerless.format.codecs.decompression import Inflater, find_payloads
+from brokerless.format.codecs.decompression_buffer import CodecError
 from brokerless.format.convert import ConversionTarget, Converter
-from brokerless.format.kernel import CHECK_BOUNDS
+from brokerless.format.kernel_library import CHECK_BOUNDS
 from brokerless.format.read.batch_headers import checksums_match, read_headers
 from brokerless.format.read.batch_scan import scan_batches
 from brokerless.format.read.resync import find_batch

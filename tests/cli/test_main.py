@@ -13,7 +13,8 @@ from tests.cli.conftest import Run
 from tests.golden import broker_data, case
 
 import brokerless
-from brokerless.cli import COMMANDS, main
+from brokerless.cli import main
+from brokerless.cli.commands import COMMANDS
 from brokerless.findings import Kind, describe_kinds
 
 DATA = broker_data("clean")

@@ -11,7 +11,7 @@ from tests.cli.conftest import Run
 from tests.golden import broker_data
 
 import brokerless
-from brokerless.cli import COMMANDS
+from brokerless.cli.commands import COMMANDS
 from brokerless.cli.parser import Parser
 from brokerless.errors import UsageError
 

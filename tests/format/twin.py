@@ -14,10 +14,10 @@ import numpy as np
 from aiokafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
 from aiokafka.record.util import calc_crc32c
 
-from brokerless.format.columns import RecordColumns
+from brokerless.format.columns import Damage, RecordColumns
 from brokerless.format.read.batch_headers import read_headers
 from brokerless.format.read.batch_scan import scan_batches
-from brokerless.format.read.decoder import Damage, Decoder
+from brokerless.format.read.decoder import Decoder
 
 INT32, INT64 = 1 << 32, 1 << 64
 

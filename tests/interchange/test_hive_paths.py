@@ -19,7 +19,7 @@ from brokerless.api.loading import load
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.interchange.hive_paths import merge
 from brokerless.interchange.input_files import InputFiles
-from brokerless.jobs.export.job import Export
+from brokerless.jobs.export.tasks import Export
 from brokerless.jobs.load.routing import Routing
 from brokerless.log.names import parse_partition_directory
 from brokerless.tables.rows import RowError

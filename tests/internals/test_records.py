@@ -10,7 +10,8 @@ from tests.golden import golden
 from tests.internals.dumps import DECODERS, as_text, decoded_records, dumped_files, dumped_records
 from tests.kafka import jars
 
-from brokerless.internals.records import REMOTE_LOG_METADATA, decode_record
+from brokerless.internals.records import decode_record
+from brokerless.log.names import REMOTE_LOG_METADATA
 
 DUMPS = sorted(golden().glob("brokers/*/expected/*/*.dump.txt"))
 

@@ -9,7 +9,9 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from brokerless.findings import Finding
-from brokerless.jobs.export.job import Export, ExportedPartition, export, plan
+from brokerless.jobs.export.commit import ExportedPartition
+from brokerless.jobs.export.job import export, plan
+from brokerless.jobs.export.tasks import Export
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 

@@ -19,7 +19,9 @@ from pyiceberg.catalog import load_catalog
 from tests.log.whole_batches import batch
 
 from brokerless.findings import Finding
-from brokerless.jobs.export.job import Export, ExportedPartition, export, plan
+from brokerless.jobs.export.commit import ExportedPartition
+from brokerless.jobs.export.job import export, plan
+from brokerless.jobs.export.tasks import Export
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 from brokerless.table_formats.catalog import TableFormat

@@ -20,7 +20,7 @@ from brokerless.jobs.load.loader import Loading
 from brokerless.jobs.load.routing import Routing
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.location import Location
-from brokerless.spark import arrange
+from brokerless.spark.row_order import arrange
 from brokerless.tables.batcher import BatchSettings
 from tests.kafka.broker import TALKATIVE, KafkaBroker
 from tests.kafka.oracle import run_dump

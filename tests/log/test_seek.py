@@ -15,11 +15,11 @@ from tests.golden import BROKERS, broker_data, case
 import brokerless
 from brokerless.log import seek
 from brokerless.log.directory import SegmentPaths
-from brokerless.log.partition import ignore
 from brokerless.log.positions import is_batch_up_to, last_indexed, position_of_offset
 from brokerless.log.seek import last_offset, split
 from brokerless.log.segment import scan, scan_headers
 from brokerless.log.storage.location import Location
+from brokerless.progress import ignore
 
 SPECIALS = ["specials/segment-v0", "specials/segment-v1", "specials/segment-v2"]
 KINDS = (

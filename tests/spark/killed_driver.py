@@ -16,8 +16,8 @@ from tests.log.killed_commit import die_before
 from brokerless.cli import main
 from brokerless.jobs.convert import job as convert_job
 from brokerless.jobs.rewrite import run as rewriting
-from brokerless.jobs.run.job import Done
 from brokerless.jobs.salvage import job as salvage_job
+from brokerless.progress import Done
 
 JOBS: dict[str, Any] = {"convert": convert_job, "salvage": salvage_job}
 

@@ -12,7 +12,9 @@ from pyspark.sql.types import StructType
 from tests.golden import broker_data
 
 from brokerless.jobs.export import tasks as planning
-from brokerless.jobs.export.job import Export, ExportedPartition, export, plan
+from brokerless.jobs.export.commit import ExportedPartition
+from brokerless.jobs.export.job import export, plan
+from brokerless.jobs.export.tasks import Export
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 

@@ -60,7 +60,8 @@ def test_offsets_and_isolation(spark: SparkSession, url: str, s3: S3) -> None:
 def test_a_job_on_spark_exports_from_there_to_there(
     spark: SparkSession, url: str, s3: S3, tmp_path: Path
 ) -> None:  # fmt: skip
-    from brokerless.jobs.export.job import Export, export, plan
+    from brokerless.jobs.export.job import export, plan
+    from brokerless.jobs.export.tasks import Export
     from brokerless.log.directory import resolve
 
     partitions = resolve(Location(url, s3.storage_options)).partitions

@@ -29,7 +29,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.storage.directory_lock import lock_directory
 from brokerless.log.storage.location import Location
-from brokerless.spark import arrange
+from brokerless.spark.row_order import arrange
 from brokerless.spark.sink import Writer, commit_written
 from brokerless.spark.sink_options import parse_sink_options
 from brokerless.tables.partitioner import partition_for_key

@@ -8,15 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from brokerless.arrow import time_text
 from brokerless.typed.reasons import FINER, left_out_reason
-from brokerless.typed.times import (
-    Moment,
-    as_written,
-    cut,
-    in_microseconds,
-    time_text,
-    without_unreadable,
-)
+from brokerless.typed.times import Moment, as_written, cut, in_microseconds, without_unreadable
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST, LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)

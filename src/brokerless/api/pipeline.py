@@ -15,7 +15,7 @@ from brokerless.requests.writing import ExportRequest, PipelineRequest
 if TYPE_CHECKING:
     from brokerless.jobs.pipeline.job import PipelineRun
     from brokerless.jobs.pipeline.settings import Settings
-    from brokerless.jobs.run.types import Spark
+    from brokerless.requests.option_types import Spark
 
 
 def pipeline(

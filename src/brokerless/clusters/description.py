@@ -20,12 +20,13 @@ from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.groups.positions import GroupPosition, lost_positions, read_positions
 from brokerless.internals.metadata.cluster import Cluster, cluster_rows, read_cluster
-from brokerless.internals.records import CONSUMER_OFFSETS, REMOTE_LOG_METADATA, SHARE_GROUP_STATE
+from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from brokerless.internals.remote.storage import read_remote_storage, topic_settings
 from brokerless.internals.schemas import STATE
 from brokerless.internals.tables import state_rows
 from brokerless.kafka_names import TopicPartition
 from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.names import REMOTE_LOG_METADATA
 from brokerless.progress import Done, ignore
 from brokerless.schemas import NAME, TIMESTAMP
 from brokerless.text import short_html, short_repr

@@ -329,7 +329,7 @@ def _sums(segments: list[dict[str, Any]]) -> dict[str, Any]:
 def _findings(tables: Tables) -> pa.Table:
     """Return what an audit finds: all is read."""
     from brokerless.clusters.directory_state import load_directory_state
-    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+    from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.audit.job import PartitionAudit, audit_directory, audit_partitions
     from brokerless.jobs.report.job import findings_table
 

@@ -11,7 +11,8 @@ from brokerless.explanation.meanings import codec_name, describe_entry, expected
 from brokerless.explanation.messages import take_message
 from brokerless.explanation.records import RecordRange, RecordsHeader, take_records
 from brokerless.format import layouts
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES, Inflater
+from brokerless.format.codecs.decompression import Inflater
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 
 
 @dataclass(frozen=True, slots=True)

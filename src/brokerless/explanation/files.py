@@ -18,14 +18,15 @@ from brokerless.explanation.records import RecordRange
 from brokerless.explanation.remote.manifests import explain_manifest
 from brokerless.explanation.snapshots import explain_producer_snapshot
 from brokerless.format import layouts
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.internals.entries import topic_of_file
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath, SegmentPaths, resolve
 from brokerless.log.positions import first_position, is_batch_up_to
 from brokerless.log.segment import LARGEST_WINDOW, scan_headers
 from brokerless.log.storage.files import File
-from brokerless.log.storage.location import DirectoryEntry, Location, StorageOptions
+from brokerless.log.storage.location import DirectoryEntry, Location
+from brokerless.log.storage.paths import StorageOptions
 from brokerless.progress import ignore
 from brokerless.text import html_table
 

@@ -16,8 +16,9 @@ from brokerless.explanation.builder import FieldBuilder, Said
 from brokerless.format.messages.layouts import LARGEST_STRING, Message, MessageField
 from brokerless.format.messages.reader import MOST_ELEMENTS, Cursor, UnreadableMessageError
 from brokerless.internals.messages import messages
-from brokerless.internals.records import CLUSTER_METADATA, REMOTE_LOG_METADATA, type_name
+from brokerless.internals.records import type_name
 from brokerless.kafka_names import DELIVERY_STATES
+from brokerless.log.names import CLUSTER_METADATA, REMOTE_LOG_METADATA
 from brokerless.text import java_text
 
 _FIXED: dict[str, np.dtype[Any]] = {

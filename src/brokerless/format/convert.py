@@ -22,11 +22,12 @@ from brokerless.errors import UsageError
 from brokerless.findings import Kind
 from brokerless.format import layouts
 from brokerless.format.arrays import Int64s
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.columns import Damage
 from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.format.read.batch_scan import scan_batches
 from brokerless.format.read.decoder import BatchDecoder, Decoder
-from brokerless.format.read.wrappers import Damage, inspect_wrappers
+from brokerless.format.read.wrappers import inspect_wrappers
 from brokerless.format.write.column_slices import MOST_BYTES, concat_buffers, data_size
 from brokerless.format.write.compression_ratio import CompressionRatioEstimator
 from brokerless.format.write.encoder import Encoder, cut_batches, cut_by_count

@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from brokerless.findings import Kind
 from brokerless.format import layouts
 from brokerless.format.arrays import Bools, Int64s
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.format.columns import RecordColumns, empty_columns
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.columns import Damage, RecordColumns, empty_columns
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.batch_scan import scan_batches
-from brokerless.format.read.decoder import Damage, Decoder, decode_whole
+from brokerless.format.read.decoder import Decoder, decode_whole
 from brokerless.format.write.column_slices import (
     MOST_BYTES,
     concat_buffers,

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import platform
 
-from brokerless.format.kernel import CHECK_BOUNDS, cgutils, inlined, intrinsic, ir, types
+from brokerless.format.kernel import cgutils, inlined, intrinsic, ir, types
+from brokerless.format.kernel_library import CHECK_BOUNDS
 
 __all__ = [
     "CRC32C_INSTRUCTION",

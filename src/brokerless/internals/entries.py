@@ -15,9 +15,10 @@ from brokerless import arrow
 from brokerless.arrow import integers
 from brokerless.internals.connect.records import decode_connect_record
 from brokerless.internals.connect.topics import table_of_topic
-from brokerless.internals.records import CLUSTER_METADATA, CONSUMER_OFFSETS, TOPICS, InternalRecord, decode_record
+from brokerless.internals.records import CONSUMER_OFFSETS, TOPICS, InternalRecord, decode_record
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath
+from brokerless.log.names import CLUSTER_METADATA
 from brokerless.log.partition import transactions_of
 from brokerless.log.producer.transactions import TransactionState
 from brokerless.log.ranges import Range

@@ -37,19 +37,13 @@ from brokerless.internals.groups.lag import TABLE as LAG_TABLE
 from brokerless.internals.groups.lag import read_lag
 from brokerless.internals.groups.state import group_rows
 from brokerless.internals.metadata.cluster import cluster_rows, read_cluster
-from brokerless.internals.records import (
-    CLUSTER_METADATA,
-    CONSUMER_OFFSETS,
-    REMOTE_LOG_METADATA,
-    TOPICS,
-    TRANSACTION_STATE,
-    InternalRecord,
-)
+from brokerless.internals.records import CONSUMER_OFFSETS, TOPICS, TRANSACTION_STATE, InternalRecord
 from brokerless.internals.remote.segment_metadata import read_remote_metadata, segment_rows
 from brokerless.internals.schemas import HISTORY, LAG, STATE
 from brokerless.internals.transactional_ids import transactional_id_rows
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.names import CLUSTER_METADATA, REMOTE_LOG_METADATA
 from brokerless.log.storage.paths import directory_name, parent_directory
 from brokerless.progress import Report
 from brokerless.values import Row

@@ -19,7 +19,7 @@ from brokerless.clusters.epoch_checks import check_leader_epochs
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.decoder import Decoder
 from brokerless.format.read.one_pass import OnePass
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata

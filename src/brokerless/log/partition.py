@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.findings import Finding, Kind
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.decoder import DecodedRecords, Decoder, load_decoding_kernels
 from brokerless.format.read.one_pass import LARGEST, OnePass

@@ -177,7 +177,8 @@ def _max_timestamp_at(file: File, start: int, offset: int) -> int | None:
 def _first_since(
     file: File, start: int, timestamp: int, first_offset: int, max_batch_bytes: int | None
 ) -> tuple[int, int] | None:
-    from brokerless.format.read.decoder import DEFAULT_MAX_BATCH_BYTES, Decoder, decode_whole
+    from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
+    from brokerless.format.read.decoder import Decoder, decode_whole
 
     decoder = Decoder(
         keys=False, values=False, headers=False, max_batch_bytes=max_batch_bytes or DEFAULT_MAX_BATCH_BYTES

@@ -39,7 +39,8 @@ from brokerless.log.storage.read_ahead import RemoteWindows
 from brokerless.progress import Report, ignore
 
 if TYPE_CHECKING:  # it imports kernels, which headers do without
-    from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder
+    from brokerless.format.columns import Damage
+    from brokerless.format.read.decoder import DecodedRecords, Decoder
     from brokerless.format.read.one_pass import OnePass, Passed
 
 Windows = Callable[[int, int, int], tuple[NDArray[np.uint8], int]]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 
 from brokerless.log.names import Include
-from brokerless.log.storage.location import StorageOptions
+from brokerless.log.storage.paths import StorageOptions
 from brokerless.progress import Done, ignore
 from brokerless.requests import shared
 from brokerless.requests.option_types import (

@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from brokerless.log.storage.location import StorageOptions
+from brokerless.log.storage.paths import StorageOptions
 from brokerless.progress import Done, Report, ignore
 from brokerless.requests import shared
 from brokerless.requests.option_types import (

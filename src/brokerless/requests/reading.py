@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from brokerless.clock import Time
 from brokerless.kafka_names import Isolation
 from brokerless.log.names import Include
-from brokerless.log.storage.location import StorageOptions
+from brokerless.log.storage.paths import StorageOptions
 from brokerless.progress import Done, Report, ignore
 from brokerless.requests import shared
 from brokerless.requests.option_types import (

@@ -10,7 +10,7 @@ from brokerless.clock import TIME as TIME_TEXT
 from brokerless.clock import Time
 from brokerless.kafka_names import ISOLATION_LEVELS, Isolation
 from brokerless.log.names import Include
-from brokerless.log.storage.location import StorageOptions
+from brokerless.log.storage.paths import StorageOptions
 from brokerless.progress import Done, Report, ignore
 from brokerless.requests import shared
 from brokerless.requests.option_types import (

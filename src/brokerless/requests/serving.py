@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Mapping
 
 from brokerless.log.names import Include
-from brokerless.log.storage.location import StorageOptions
+from brokerless.log.storage.paths import StorageOptions
 from brokerless.progress import Report
 from brokerless.requests import shared
 from brokerless.requests.option_types import FLAG, NAME_LIST, NAMES, PATH, PATHS, TEXT, Paths

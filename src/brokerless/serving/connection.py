@@ -22,8 +22,8 @@ from brokerless.log.storage.files import File, LocalFile
 from brokerless.serving.access import java_address
 from brokerless.serving.admission import Admission, Client
 from brokerless.serving.answers.api_versions import API_VERSIONS, unknown_version
-from brokerless.serving.answers.authorization import answer_allowed
-from brokerless.serving.answers.dispatch import WAITING, Answer, answered, answers, logins
+from brokerless.serving.answers.authorization import Answer, answer_allowed
+from brokerless.serving.answers.dispatch import WAITING, answered, answers, logins
 from brokerless.serving.answers.logins import AUTHENTICATE, HANDSHAKE, answer_authenticate, answer_handshake
 from brokerless.serving.budget import FREE, AnswerShare, Budget, Share
 from brokerless.serving.certificates import NotReadError

@@ -6,10 +6,11 @@ import glob
 
 from brokerless.api.log import open
 from brokerless.errors import UnreadableError, UsageError
+from brokerless.kafka_names import TopicPartition
 from brokerless.log.directory import PartitionPath
 from brokerless.log.names import parse_partition_directory
 from brokerless.log.storage.location import Location
-from brokerless.spark.options import Options, TopicPartition
+from brokerless.spark.options import Options
 
 
 def find_partitions(options: Options, may_be_empty: bool = False, may_be_missing: bool = False) -> list[PartitionPath]:

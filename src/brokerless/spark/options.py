@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 from brokerless.errors import UsageError
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.kafka_names import ISOLATION_LEVELS, TopicPartition
 from brokerless.log.names import INCLUDE, is_internal
 from brokerless.log.storage.paths import full_path

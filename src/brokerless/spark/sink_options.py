@@ -22,8 +22,8 @@ from brokerless.kafka_names import COMPRESSION_TYPES
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.location import Location, StorageOptions
-from brokerless.log.storage.paths import full_path
+from brokerless.log.storage.location import Location
+from brokerless.log.storage.paths import StorageOptions, full_path
 from brokerless.tables.batcher import BatchSettings
 
 _PLACES = ("topic", "partition", "partitions")

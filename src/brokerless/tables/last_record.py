@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from brokerless.arrow import time_text
 from brokerless.errors import UnreadableError
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import Batches, checksums_match
 from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
 from brokerless.log.directory import PartitionPath, SegmentPaths

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from brokerless.errors import raise_errors
 from brokerless.findings import Finding
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.log.directory import PartitionPath
 from brokerless.log.partition import DecodedRows, Match, Reading, read_partition, transactions_of
 from brokerless.log.ranges import Countdown

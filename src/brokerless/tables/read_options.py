@@ -101,7 +101,7 @@ def check_bound(max_batch_bytes: object) -> int | None:
 
 def bound(max_batch_bytes: int | None) -> int:
     """Return what one batch may inflate to, in bytes: as requested, or 128 MiB. Raises :class:`UsageError`."""
-    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+    from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 
     return check_bound(max_batch_bytes) or DEFAULT_MAX_BATCH_BYTES
 

@@ -9,8 +9,9 @@ from tests.format import twin
 from tests.format.twin import COMPRESS, write_batch, write_record
 from tests.golden import cases
 
+from brokerless.format.columns import Damage
 from brokerless.format.read import decoder
-from brokerless.format.read.decoder import Damage, Decoder
+from brokerless.format.read.decoder import Decoder
 
 HEADERS = [(b"name", b"x"), (b"", None)]
 PLAIN = [write_record(b"key", b"value" * number, HEADERS, number, 10 * number) for number in range(9)]

@@ -19,7 +19,8 @@ import brokerless
 from brokerless.cli import main
 from brokerless.errors import DamageError, UnreadableError, UsageError
 from brokerless.findings import Finding
-from brokerless.jobs.export.job import Export, export, plan
+from brokerless.jobs.export.job import export, plan
+from brokerless.jobs.export.tasks import Export
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 from brokerless.requests.writing import ExportForm

@@ -16,7 +16,7 @@ from tests.log.whole_batches import batch, shifted
 
 import brokerless
 from brokerless.findings import Finding
-from brokerless.jobs.export.job import Export
+from brokerless.jobs.export.tasks import Export
 from brokerless.log.storage.location import Location
 from brokerless.table_formats import export_state as export_state
 

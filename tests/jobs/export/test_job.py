@@ -19,7 +19,9 @@ from tests.jobs.exports import exported, facts, listing, partition, table
 from tests.log.whole_batches import batch
 
 from brokerless.findings import Finding
-from brokerless.jobs.export.job import Export, ExportedPartition, export, plan, run
+from brokerless.jobs.export.commit import ExportedPartition
+from brokerless.jobs.export.job import export, plan, run
+from brokerless.jobs.export.tasks import Export
 from brokerless.kafka_names import COMPRESSION_TYPES
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location

@@ -19,7 +19,7 @@ from brokerless.findings import Finding
 from brokerless.interchange.input_files import InputFiles
 from brokerless.jobs.export import commit as commits
 from brokerless.jobs.export import tasks as plans
-from brokerless.jobs.export.job import Export
+from brokerless.jobs.export.tasks import Export
 
 CLEAN = broker_data("clean")
 SEGMENTS = [0, 169, 342, 543]

@@ -24,8 +24,9 @@ from brokerless.api.log import open as open_log
 from brokerless.errors import UsageError
 from brokerless.findings import Finding
 from brokerless.jobs.export import tasks
-from brokerless.jobs.export.job import Export, export, plan
+from brokerless.jobs.export.job import export, plan
 from brokerless.jobs.export.plan import ExportPlan
+from brokerless.jobs.export.tasks import Export
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 from brokerless.table_formats.catalog import Catalog, TableFormat, table_name

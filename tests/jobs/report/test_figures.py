@@ -12,9 +12,9 @@ import pytest
 
 import brokerless
 from brokerless import arrow
+from brokerless.clock import HOUR_MS
 from brokerless.jobs.report.figures import Figures, read_figures
 from brokerless.jobs.report.schemas import FIGURES
-from brokerless.jobs.report.sums import HOUR_MS
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
 HEADERS = (

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from brokerless.jobs.report.sums import HOUR_MS, MOST_PRODUCERS, MOST_TIMES, ProducerSums, Sums, TimeSums
+from brokerless.clock import HOUR_MS
+from brokerless.jobs.report.sums import MOST_PRODUCERS, MOST_TIMES, ProducerSums, Sums, TimeSums
 
 
 def test_sums_are_exact_above_what_a_float_holds():

@@ -22,15 +22,16 @@ from tests.random_damage import damage_at_random
 import brokerless
 from brokerless.cli import main
 from brokerless.errors import UnwritableError, UsageError
-from brokerless.jobs.export.job import Export, export
+from brokerless.jobs.export.job import export
 from brokerless.jobs.export.job import plan as plan_export
+from brokerless.jobs.export.tasks import Export
 from brokerless.jobs.salvage.carve import Carving, carve
 from brokerless.jobs.salvage.job import Salvage, SalvageResult
-from brokerless.jobs.salvage.tables import publish_file
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
+from brokerless.table_formats.parquet_files import publish_file
 
 CLEAN = broker_data("clean")
 PARTITIONS = [path for path in sorted(CLEAN.glob("*-*")) if path.is_dir() and any(path.glob("*.log"))]

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from brokerless.log.checkpoint.leader_epochs import Epochs
 from brokerless.log.storage.location import Location
-from brokerless.log.tiered.lineage import Epochs, goes_on, is_within_lineage, parse_lineage, read_lineage
+from brokerless.log.tiered.lineage import goes_on, is_within_lineage, parse_lineage, read_lineage
 
 
 @pytest.mark.parametrize(

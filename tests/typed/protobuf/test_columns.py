@@ -12,10 +12,11 @@ from tests.typed.protobuf import random_messages
 from tests.typed.protobuf.test_decoder import OWN
 
 from brokerless.arrow import Column
+from brokerless.typed.avro.program import NoProgramError
 from brokerless.typed.protobuf import decoder as protobuf
 from brokerless.typed.protobuf.columns import decode_messages
 from brokerless.typed.protobuf.files import message_types
-from brokerless.typed.protobuf.program import NoProgramError, compile_program
+from brokerless.typed.protobuf.program import compile_program
 
 LINE = (1, 1)
 

@@ -22,7 +22,7 @@ from brokerless.text import count_of, format_bytes
 from brokerless.views.table import format_number, table
 
 if TYPE_CHECKING:
-    from brokerless.jobs.export.job import ExportedPartition
+    from brokerless.jobs.export.commit import ExportedPartition
 
 DESCRIPTION = """\
 Writes records to Parquet files that Spark, pandas, DuckDB and others read as one table, by topic; or to tables of

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from brokerless.cli.options import add_max_batch_bytes
 from brokerless.cli.output import Output
-from brokerless.cli.progress import Done, progress
+from brokerless.cli.progress import progress
 from brokerless.errors import UnreadableError, UsageError
+from brokerless.progress import Done
 
 if TYPE_CHECKING:
     from brokerless.api.log import Log

@@ -117,7 +117,8 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from brokerless.interchange.input_files import InputFiles
     from brokerless.jobs.load.job import load_files
-    from brokerless.jobs.load.loader import Loading, Routing
+    from brokerless.jobs.load.loader import Loading
+    from brokerless.jobs.load.routing import Routing
     from brokerless.log.commit.partition_writer import allow_many_files
     from brokerless.log.config import LogConfig
     from brokerless.log.storage.location import Location

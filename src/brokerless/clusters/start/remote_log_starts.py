@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from brokerless.clusters.start.remote_deletions import leads
-from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.segment_events import metadata_partition
 from brokerless.internals.remote.storage import RemoteStorage
 from brokerless.kafka_names import TopicPartition
 from brokerless.log.checkpoint.leader_epochs import Epochs
+from brokerless.log.names import REMOTE_LOG_METADATA
 
 
 @dataclass(frozen=True, slots=True)

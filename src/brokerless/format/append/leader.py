@@ -16,7 +16,7 @@ from brokerless.format import layouts
 from brokerless.format.append.produce_request import find_batches
 from brokerless.format.append.types import AppendConfig, AppendResult, Origin, Refusal
 from brokerless.format.append.validator import validate
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import Batches, checksums_match
 
 __all__ = ["AppendConfig", "AppendResult", "Refusal", "append"]

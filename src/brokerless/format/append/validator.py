@@ -43,7 +43,7 @@ from brokerless.format.append.types import (
     Refusal,
     refuse,
 )
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.columns import RecordColumns
 from brokerless.format.crc.kernels import crc32_ranges
 from brokerless.format.read.batch_headers import Batches

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from brokerless.findings import Kind
 from brokerless.format import columns as reasons
 from brokerless.format import layouts
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES, Inflater, Inflating, find_payloads
-from brokerless.format.codecs.decompression_buffer import CodecError, LimitError
+from brokerless.format.codecs.decompression import Inflater, Inflating, find_payloads
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES, CodecError, LimitError
 from brokerless.format.codecs.payload_kernels import INFLATE
 from brokerless.format.columns import SLACK, Damage, RecordColumns, ReusedArrays, allocate
 from brokerless.format.crc.kernels import crc32c_ranges

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from brokerless.findings import Kind
 from brokerless.format import columns as reasons
 from brokerless.format import layouts
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES, Inflater
-from brokerless.format.codecs.decompression_buffer import LimitError
+from brokerless.format.codecs.decompression import Inflater
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES, LimitError
 from brokerless.format.columns import Damage, allocate
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.message_kernels import decode_wrappers

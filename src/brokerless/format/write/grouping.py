@@ -18,9 +18,9 @@ from brokerless.bounds import MAX_INT32
 from brokerless.findings import Kind
 from brokerless.format import layouts
 from brokerless.format.arrays import Int64s
-from brokerless.format.columns import RecordColumns
+from brokerless.format.columns import Damage, RecordColumns
 from brokerless.format.read.batch_headers import Batches, increment_sequence
-from brokerless.format.read.decoder import BatchDecoder, Damage, DecodedRecords, decode_whole
+from brokerless.format.read.decoder import BatchDecoder, DecodedRecords, decode_whole
 from brokerless.format.write.column_slices import concat_columns, filter_rows, slice_rows
 from brokerless.format.write.encoder import build_headers
 

@@ -18,10 +18,11 @@ from brokerless.findings import Finding, Kind
 from brokerless.format.control import decode_control
 from brokerless.internals.entries import RawRecord, decode_entry, read_entries
 from brokerless.internals.metadata.applicability import inapplicable
-from brokerless.internals.records import CLUSTER_METADATA, InternalRecord
+from brokerless.internals.records import InternalRecord
 from brokerless.kafka_names import ACL_NAMES
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath, resolve
+from brokerless.log.names import CLUSTER_METADATA
 from brokerless.log.settings.definitions import settings_of, synonyms_of, versions
 from brokerless.progress import Report
 from brokerless.tables.partition_tables import read_records

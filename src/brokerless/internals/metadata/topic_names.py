@@ -4,8 +4,8 @@ has them."""
 from __future__ import annotations
 
 from brokerless.internals.entries import decode_entry, read_entries
-from brokerless.internals.records import CLUSTER_METADATA
 from brokerless.log.directory import PartitionPath, resolve
+from brokerless.log.names import CLUSTER_METADATA
 from brokerless.progress import ignore
 
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 from brokerless.format.messages.writer import encode
 from brokerless.format.plain_varint import encode_unsigned
 from brokerless.internals.messages import messages
-from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.segment_metadata import STATES, RemoteSegmentState, SegmentMetadata
+from brokerless.log.names import REMOTE_LOG_METADATA
 from brokerless.tables.partitioner import partition_for_key
 
 _FRAME_VERSION, _VERSION = 1, 0

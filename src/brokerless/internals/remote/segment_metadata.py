@@ -13,10 +13,10 @@ from typing import Any, Literal, get_args
 
 from brokerless.findings import Kind
 from brokerless.internals.entries import RawRecord, decode_entry, read_entries
-from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.kafka_names import TopicIdPartition
 from brokerless.log.checkpoint.leader_epochs import Epochs, assign
 from brokerless.log.directory import PartitionPath
+from brokerless.log.names import REMOTE_LOG_METADATA
 from brokerless.progress import Report
 
 RemoteSegmentState = Literal[

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from brokerless.errors import BrokerlessError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.metadata.cluster import REMOTE_STORAGE, Cluster, read_cluster
-from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.segment_metadata import RemoteMetadata, SegmentMetadata, read_remote_metadata
 from brokerless.kafka_names import TopicIdPartition
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
+from brokerless.log.names import REMOTE_LOG_METADATA
 from brokerless.log.offset_gaps import may_have_remote_offsets
 from brokerless.log.storage.location import Location
 from brokerless.log.tiered.detection import remote_of

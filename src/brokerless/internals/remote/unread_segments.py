@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from brokerless.errors import BrokerlessError, UnreadableError
 from brokerless.findings import Finding, Kind
-from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.segment_metadata import STATES, RemoteMetadata, SegmentMetadata, read_remote_metadata
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath, log_directories_below, resolve
+from brokerless.log.names import REMOTE_LOG_METADATA
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.tiered.detection import OPTION, is_joined, remote_of
 from brokerless.log.tiered.object_names import parse_object_name

@@ -29,7 +29,7 @@ from brokerless.clusters.start.partition_files import unloadable_by_listing
 from brokerless.clusters.start.start import StartOutcome
 from brokerless.errors import UnreadableError
 from brokerless.findings import NOT_OPENED, Finding, Kind
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.internals.records import TOPICS
 from brokerless.internals.remote.storage import load_remote_storage
 from brokerless.internals.tables import state_rows
@@ -40,7 +40,7 @@ from brokerless.jobs.audit.sequences import SequenceCheck
 from brokerless.jobs.audit.timestamps import TimestampCheck
 from brokerless.jobs.audit.transactions import OpenTransaction, TransactionCheck
 from brokerless.jobs.run.job import in_order, run
-from brokerless.jobs.run.types import NONE, Spark
+from brokerless.jobs.run.types import NONE
 from brokerless.jobs.segment_checks import (
     SegmentScan,
     are_indexes_needed,
@@ -65,6 +65,7 @@ from brokerless.log.storage.paths import is_remote
 from brokerless.log.tiered.detection import is_joined, is_tiered
 from brokerless.log.tiered.segments import DAMAGED_SEGMENT
 from brokerless.progress import Done, Say, ignore
+from brokerless.requests.option_types import Spark
 from brokerless.tables.segment_summary import SegmentSummary, add_chunk
 from brokerless.text import short_html, short_repr
 

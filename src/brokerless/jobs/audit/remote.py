@@ -14,7 +14,6 @@ from brokerless import clock
 from brokerless.clusters.remote_retention import expired_segments
 from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind, Severity
-from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.segment_events import metadata_partition
 from brokerless.internals.remote.segment_metadata import RemoteMetadata, SegmentMetadata
 from brokerless.internals.remote.unread_segments import (
@@ -26,6 +25,7 @@ from brokerless.internals.remote.unread_segments import (
 from brokerless.internals.topic_settings import cluster_in
 from brokerless.kafka_names import TopicIdPartition
 from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.names import REMOTE_LOG_METADATA
 from brokerless.log.tiered.detection import is_joined, is_tiered, remote_of, snapshot_of
 from brokerless.log.tiered.remote_history import (
     Elsewhere,

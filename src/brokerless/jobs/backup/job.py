@@ -28,7 +28,7 @@ from brokerless.jobs.backup.second_look import SecondLook, look_again, metadata_
 from brokerless.jobs.backup.sets.joining import JoinedSet, join_parts
 from brokerless.jobs.backup.sets.leaders import topic_leaders
 from brokerless.jobs.run.job import in_order, longest_first, run
-from brokerless.jobs.run.types import NONE, Spark
+from brokerless.jobs.run.types import NONE
 from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
 from brokerless.log.backups.names import SnapshotName
@@ -53,6 +53,7 @@ from brokerless.log.tiered.detection import backup_at
 from brokerless.log.tiered.listing.stored_objects import check_sizes, segment_directory, sizes_in
 from brokerless.log.tiered.writing.encryption import DataKey
 from brokerless.progress import Done, Say, ignore
+from brokerless.requests.option_types import Spark
 from brokerless.text import short_html, short_repr
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from brokerless.errors import UsageError
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.signatures import load_private_key
 from brokerless.log.backups.snapshot import NAME
 from brokerless.log.config import UNBOUNDED, LogConfig

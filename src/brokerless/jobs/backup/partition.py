@@ -33,7 +33,7 @@ from brokerless.jobs.merge.merged_log import MergedLog, read_merged_log
 from brokerless.jobs.merge.outcome import divergences
 from brokerless.jobs.recovered.damaged_regions import FindingCollector
 from brokerless.jobs.recovered.losses import Loss
-from brokerless.jobs.recovered.open_files import PinnedFiles, LogFile, OpenFiles, with_open_files
+from brokerless.jobs.recovered.open_files import LogFile, OpenFiles, PinnedFiles, with_open_files
 from brokerless.jobs.recovered.reading import PartitionFiles, list_files_again
 from brokerless.jobs.recovered.writing import groups_of, intact_bytes
 from brokerless.kafka_names import TopicPartition

@@ -17,14 +17,14 @@ from functools import partial
 from brokerless import clock
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.backup_erasure.record import BackupManifest, ErasureRecord
 from brokerless.jobs.backup_erasure.segment import SegmentTask, SegmentTaskResult, run_task
 from brokerless.jobs.check.snapshots import load_with_segments
 from brokerless.jobs.erase.selection import Selection, selected_by
 from brokerless.jobs.forget.prune import GRACE_MS
 from brokerless.jobs.run.job import in_order, longest_first, run
-from brokerless.jobs.run.types import NONE, Spark
+from brokerless.jobs.run.types import NONE
 from brokerless.log import names
 from brokerless.log.backups.names import SnapshotName
 from brokerless.log.backups.place import BackupPlace
@@ -40,6 +40,7 @@ from brokerless.log.tiered.options import load_private_keys
 from brokerless.log.tiered.writing.objects import UploadPlace
 from brokerless.progress import Done, Say, ignore
 from brokerless.requests.backups import BackupErasureRequest
+from brokerless.requests.option_types import Spark
 from brokerless.tables.read_options import bound
 from brokerless.text import short_html, short_repr
 

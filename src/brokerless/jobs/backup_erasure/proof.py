@@ -34,7 +34,7 @@ from brokerless.jobs.prove.job import prove as prove_logs
 from brokerless.jobs.prove.scope import selected_outside
 from brokerless.jobs.prove.search import PatternSearch
 from brokerless.jobs.run.job import in_order, run
-from brokerless.jobs.run.types import NONE, Spark
+from brokerless.jobs.run.types import NONE
 from brokerless.log import names
 from brokerless.log.backups.place import BackupPlace
 from brokerless.log.segment import check_checksums, scan
@@ -50,6 +50,7 @@ from brokerless.log.tiered.object_names import ObjectKind, parse_partition
 from brokerless.log.tiered.segment_log import open_log
 from brokerless.log.tiered.segments import RemoteSegment
 from brokerless.progress import Done, Report, Say, ignore
+from brokerless.requests.option_types import Spark
 from brokerless.text import count_of
 from brokerless.values import WrongJsonError
 

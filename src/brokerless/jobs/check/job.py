@@ -21,7 +21,7 @@ from brokerless.jobs.check.seal import check_seal, unsigned_findings, unsigned_s
 from brokerless.jobs.check.snapshots import load_parts, load_with_segments
 from brokerless.jobs.ledger import Checked, Ledger
 from brokerless.jobs.run.job import longest_first, place_of, run
-from brokerless.jobs.run.types import NONE, Spark
+from brokerless.jobs.run.types import NONE
 from brokerless.jobs.turns import Item, Turn
 from brokerless.log.backups.place import BackupPlace
 from brokerless.log.backups.snapshot import Snapshot, SnapshotFile, SnapshotSegment
@@ -42,6 +42,7 @@ from brokerless.log.tiered.segments import object_missing
 from brokerless.log.tiered.writing.objects import object_name
 from brokerless.progress import Done, Say, ignore, limited
 from brokerless.requests.backups import CheckRequest
+from brokerless.requests.option_types import Spark
 from brokerless.text import short_html, short_repr
 
 ReadExtent = int | Literal["all"]

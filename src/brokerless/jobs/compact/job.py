@@ -30,7 +30,7 @@ from brokerless.jobs.rewrite.plan import (
     target_partitions,
 )
 from brokerless.jobs.rewrite.run import PartitionResult, Rewrite, TaskResult, places, result_of, rewrite
-from brokerless.jobs.run.types import NONE, Spark
+from brokerless.jobs.run.types import NONE
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_epochs
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
@@ -41,7 +41,7 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
 from brokerless.progress import Done, Report, Say, ignore
-from brokerless.progress import ignore as ignore_finding
+from brokerless.requests.option_types import Spark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ def plan(
     to: str | os.PathLike[str] | Location | None,
     options: CompactOptions,
     named: Collection[str] = (),
-    report: Report = ignore_finding,
+    report: Report = ignore,
 ) -> Plan[CompactTask]:
     """Return a task for each of the partitions that were chosen of each source.
 

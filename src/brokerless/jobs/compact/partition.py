@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from brokerless.errors import RefusedError, UsageError, refused_batch
 from brokerless.findings import Finding, Kind
 from brokerless.format.arrays import Bools
-from brokerless.format.columns import RecordColumns
+from brokerless.format.columns import Damage, RecordColumns
 from brokerless.format.filter import BatchFilter, WholeBatches, read_whole_batches
 from brokerless.format.read.batch_headers import Batches
-from brokerless.format.read.decoder import Damage, Decoder
+from brokerless.format.read.decoder import Decoder
 from brokerless.jobs.compact.decided_batches import BatchRun, DecidedBatches
 from brokerless.jobs.compact.history import Aborts, History, SourceProducers, is_before, read_history
 from brokerless.jobs.compact.key_offsets import KeyHasher, LastRows

@@ -12,7 +12,7 @@ from typing import Literal
 from brokerless import clock
 from brokerless.clock import milliseconds
 from brokerless.errors import UsageError
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.internals.topic_settings import is_in_metadata, read_topic_setting
 from brokerless.log import names
 from brokerless.log.config import DEFAULTS, with_segment_bytes

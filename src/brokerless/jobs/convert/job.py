@@ -16,7 +16,7 @@ from typing import Any
 from brokerless.errors import RefusedError, UsageError, refused_batch
 from brokerless.findings import Finding
 from brokerless.format import layouts
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.convert import LOST, ConversionTarget, ConversionTotals, Converter
 from brokerless.jobs.manifest import JobManifest, ManifestTask, describe_directory
 from brokerless.jobs.named_partitions import by_name
@@ -35,7 +35,7 @@ from brokerless.jobs.rewrite.plan import (
 )
 from brokerless.jobs.rewrite.reading import RewriteReader, files_that_are_read
 from brokerless.jobs.rewrite.run import PartitionResult, Rewrite, places, rewrite
-from brokerless.jobs.run.types import NONE, Spark
+from brokerless.jobs.run.types import NONE
 from brokerless.kafka_names import Isolation
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs
@@ -51,6 +51,7 @@ from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import full_path
 from brokerless.log.write.follower_append import whole_batches
 from brokerless.progress import Done, Report, Say, ignore
+from brokerless.requests.option_types import Spark
 from brokerless.requests.writing import ConvertRequest
 from brokerless.tables.read_options import bound
 

@@ -14,7 +14,7 @@ from brokerless.bounds import MAX_INT64
 from brokerless.errors import ClusterError, UnreadableError
 from brokerless.findings import BEFORE_FIRST_SEGMENT, Finding
 from brokerless.format.arrays import Int64s
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.diff.alignment.erased_records import ErasedRecords
 from brokerless.jobs.diff.alignment.mapped_side import MappedSide
 from brokerless.jobs.diff.alignment.offsets import OffsetAlignment
@@ -37,13 +37,14 @@ from brokerless.jobs.diff.partition_diff import (
     Uncompared,
 )
 from brokerless.jobs.run.job import in_order, run
-from brokerless.jobs.run.types import NONE, Spark
+from brokerless.jobs.run.types import NONE
 from brokerless.log.directory import PartitionPath
 from brokerless.log.partition import Reading, read_partition
 from brokerless.log.ranges import Range
 from brokerless.log.seek import end_offset
 from brokerless.progress import Done, Say, ignore
 from brokerless.requests.comparing import DiffRequest, ReplicasRequest
+from brokerless.requests.option_types import Spark
 from brokerless.tables.read_options import bound
 
 LISTED = 10

@@ -23,7 +23,6 @@ from brokerless.log.segment import check_checksums, scan
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.storage.paths import is_remote, local
 from brokerless.progress import Done, Report, ignore
-from brokerless.progress import ignore as ignore_finding
 
 _CHANGELOG = "-changelog"
 _DIRECTORIES = {
@@ -135,7 +134,7 @@ def _is_link(path: str) -> bool:
 
 def _begins_with_batch(entry: DirectoryEntry) -> bool:
     with suppress(UnreadableError), entry.location.open() as file:
-        for chunk in scan(file, ignore_finding):
+        for chunk in scan(file, ignore):
             return bool(checksums_match(chunk.buffer, chunk.batches)[:1].any())
     return False
 
@@ -150,9 +149,7 @@ def _other_topic(topic: str, chosen: Collection[str | None]) -> str:
     return "another topic"
 
 
-def count_selected(
-    partition: PartitionPath, erasure: Erasure, done: Done = ignore, report: Report = ignore_finding
-) -> int:
+def count_selected(partition: PartitionPath, erasure: Erasure, done: Done = ignore, report: Report = ignore) -> int:
     """Count the records of a partition that are selected, as far as it can be read. ``report``: called with what
     cannot."""
     selection = erasure.selection

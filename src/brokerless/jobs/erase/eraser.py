@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from brokerless.findings import Kind
 from brokerless.format import layouts
 from brokerless.format.arrays import Int64s
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.columns import Damage
 from brokerless.format.convert import ConversionTotals, ConvertedBatches
 from brokerless.format.filter import BatchFilter, WholeBatches
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.batch_scan import scan_batches
-from brokerless.format.read.decoder import Damage, Decoder, decode_whole
+from brokerless.format.read.decoder import Decoder, decode_whole
 from brokerless.format.write.column_slices import concat_buffers, slice_rows
 from brokerless.jobs.erase.blanking import Blanking, RecordEdits, blank_values
 from brokerless.jobs.erase.digests import OutputHashes, digest_kept

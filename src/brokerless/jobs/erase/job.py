@@ -17,7 +17,7 @@ from typing import Any
 from brokerless.errors import RefusedError, refused_batch
 from brokerless.findings import Finding
 from brokerless.format import layouts
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.erase.blanking import Blanking
 from brokerless.jobs.erase.digests import OutputHashes
 from brokerless.jobs.erase.eraser import Eraser, ErasureTotals, TouchedBatch
@@ -37,7 +37,7 @@ from brokerless.jobs.rewrite.plan import (
 )
 from brokerless.jobs.rewrite.reading import RewriteReader
 from brokerless.jobs.rewrite.run import PartitionResult, Rewrite, places, rewrite
-from brokerless.jobs.run.types import NONE, Spark
+from brokerless.jobs.run.types import NONE
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_epochs
 from brokerless.log.commit.commit import recover_commit
@@ -53,6 +53,7 @@ from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import full_path
 from brokerless.log.write.follower_append import whole_batches
 from brokerless.progress import Done, Report, Say, ignore
+from brokerless.requests.option_types import Spark
 from brokerless.typed.blanking.schemas import RecordedSchemas
 
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from brokerless.errors import UsageError
 from brokerless.jobs.erase.key_set import KeyFinder, KeySet, given_keys
-from brokerless.tables.record_filter import Match, as_bytes, condition_match, given_header, has_header
+from brokerless.log.partition import Match
+from brokerless.tables.record_filter import as_bytes, condition_match, given_header, has_header
 
 if TYPE_CHECKING:
     from brokerless.format.read.decoder import DecodedRecords

@@ -20,9 +20,10 @@ from brokerless.jobs.export.refusals import reason_of
 from brokerless.jobs.export.targets import DirectoryTarget, TableTarget
 from brokerless.jobs.export.tasks import Export, ExportTask
 from brokerless.jobs.run import job
-from brokerless.jobs.run.types import NONE, Spark
+from brokerless.jobs.run.types import NONE
 from brokerless.log.storage import file_tree
 from brokerless.progress import Done, Report, Say, ignore
+from brokerless.requests.option_types import Spark
 from brokerless.table_formats import export_directory, export_state
 from brokerless.table_formats.parquet_files import ParquetFile, ParquetFiles
 from brokerless.table_formats.rows import RowMaker

@@ -32,7 +32,7 @@ from brokerless.table_formats.parquet_files import SCHEMA
 from brokerless.tables.record_batches import record_batches
 
 if TYPE_CHECKING:
-    from brokerless.format.read.decoder import Damage
+    from brokerless.format.columns import Damage
 
 FilePosition = tuple[str, int | None]
 

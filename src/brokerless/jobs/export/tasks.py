@@ -11,7 +11,7 @@ from pathlib import Path
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.export.missing import intact, present
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import PartitionPath, SegmentPaths

@@ -22,7 +22,7 @@ from brokerless.jobs.load.loader import BeforeCommit, Loaded, LoadedPartition, L
 from brokerless.jobs.load.routing import Router
 from brokerless.jobs.load.row_buffer import check_same, records_of
 from brokerless.jobs.run.job import in_order, run, started
-from brokerless.jobs.run.types import NONE, RunPlace, Spark
+from brokerless.jobs.run.types import NONE, RunPlace
 from brokerless.log.commit.job_commit import cleared_of, commit_staged, outputs_of_job
 from brokerless.log.commit.partition_writer import allow_many_files, output_directory
 from brokerless.log.commit.run_record import end_run, forgotten_on_error, record_run, refuse_written, run_of
@@ -30,6 +30,7 @@ from brokerless.log.commit.types import StagedPartition
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
 from brokerless.progress import Done, Say, ignore
+from brokerless.requests.option_types import Spark
 from brokerless.tables.batcher import check_room
 from brokerless.tables.rows import RowError, bounded, not_rising
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from brokerless.clusters.directory_state import DirectoryState, load_directory_state
 from brokerless.errors import UsageError
 from brokerless.findings import Kind
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.merge.agreement import Agreement, MergedReplica
 from brokerless.jobs.merge.merged_log import read_merged_log
 from brokerless.jobs.merge.outcome import (
@@ -38,7 +38,7 @@ from brokerless.jobs.recovered.writing import PartitionContents, write_unfinishe
 from brokerless.jobs.rewrite.oversized import report_oversized
 from brokerless.jobs.rewrite.plan import OfTarget, Plan, RewriteTask, Source, TargetPartition, plan_target
 from brokerless.jobs.rewrite.run import PartitionResult, Rewrite, TaskResult, result_of, rewrite
-from brokerless.jobs.run.types import NONE, Spark
+from brokerless.jobs.run.types import NONE
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, truncate_from_end
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
@@ -49,6 +49,7 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import refuse_repeated
 from brokerless.progress import Done, Report, Say, ignore
+from brokerless.requests.option_types import Spark
 from brokerless.requests.recovery import MergeRequest
 from brokerless.tables.read_options import bound
 

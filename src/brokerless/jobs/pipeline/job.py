@@ -17,7 +17,8 @@ from typing import Any
 
 from brokerless.clock import now
 from brokerless.findings import Finding, Kind
-from brokerless.jobs.export.job import ExportedPartition, export, plan
+from brokerless.jobs.export.commit import ExportedPartition
+from brokerless.jobs.export.job import export, plan
 from brokerless.jobs.export.reading import NOT_PASSED
 from brokerless.jobs.export.refusals import topic_refused
 from brokerless.jobs.ledger import Checked, DamagedRange, path_of, run_id_of
@@ -28,7 +29,7 @@ from brokerless.jobs.pipeline.recording import PRIVATE, Recording, add_tried
 from brokerless.jobs.pipeline.settings import Settings
 from brokerless.jobs.pipeline.sources import Copies, find_log_directories, select_copies
 from brokerless.jobs.run.job import started
-from brokerless.jobs.run.types import NONE, RunPlace, Sized, Spark
+from brokerless.jobs.run.types import NONE, RunPlace, Sized
 from brokerless.log import names
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.directory import LogDirectory, PartitionPath
@@ -36,6 +37,7 @@ from brokerless.log.offset_gaps import missing_logs
 from brokerless.log.storage import paths
 from brokerless.log.storage.location import Location
 from brokerless.progress import Phase, Report, Say, ignore, no_phase
+from brokerless.requests.option_types import Spark
 from brokerless.table_formats.export_directory import check_target, only_export
 from brokerless.table_formats.export_state import Exported, LeftOutOffsets
 from brokerless.text import readable, short_html, short_repr

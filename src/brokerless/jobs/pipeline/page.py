@@ -15,11 +15,11 @@ from brokerless.jobs.report.figures import Figures, read_figures
 from brokerless.jobs.report.job import lag_table
 from brokerless.jobs.report.page import render
 from brokerless.jobs.report.schemas import FIGURES
-from brokerless.jobs.report.sums import Row
 from brokerless.log.directory import LogDirectory
 from brokerless.log.storage import file_tree
 from brokerless.progress import Say, ignore
 from brokerless.text import readable
+from brokerless.values import Row
 
 
 def write_pages(directories: list[LogDirectory], ledger: Ledger, settings: Settings, say: Say) -> tuple[str, ...]:

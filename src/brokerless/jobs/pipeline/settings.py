@@ -9,10 +9,11 @@ from difflib import get_close_matches
 from typing import Any, NoReturn, cast
 
 from brokerless.errors import UsageError, missing_libraries
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.pipeline.forms import FORMS
 from brokerless.kafka_names import COMPRESSION_TYPES, ISOLATION_LEVELS, Isolation
-from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.location import Location
+from brokerless.log.storage.paths import StorageOptions
 from brokerless.requests.writing import ExportForm
 from brokerless.table_formats.catalog import Catalog
 from brokerless.table_formats.parquet_files import FILE_BYTES

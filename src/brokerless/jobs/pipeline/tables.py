@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 from brokerless.bounds import MAX_INT64
 from brokerless.errors import UsageError
 from brokerless.findings import Finding
-from brokerless.jobs.export.job import Export
 from brokerless.jobs.export.plan import check_options
 from brokerless.jobs.export.refusals import for_topic
 from brokerless.jobs.export.tables import same_table
+from brokerless.jobs.export.tasks import Export
 from brokerless.jobs.ledger import DamagedRange, Ledger
 from brokerless.jobs.pipeline.maintenance import maintain_delta, maintain_iceberg
 from brokerless.jobs.pipeline.recording import PRIVATE

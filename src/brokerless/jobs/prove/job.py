@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.erase.blanking import Blanking
 from brokerless.jobs.erase.job import Erasure
 from brokerless.jobs.erase.selection import Selection
@@ -31,14 +31,15 @@ from brokerless.jobs.prove.claims import (
 from brokerless.jobs.prove.partition import Check, ProveTask, ProveTaskResult, check_directory, run_task
 from brokerless.jobs.prove.scope import ProofScope, check_scope, find_sources
 from brokerless.jobs.prove.search import PatternSearch
-from brokerless.jobs.run.job import RunPlace, in_order, run, started
-from brokerless.jobs.run.types import NONE, Spark
+from brokerless.jobs.run.job import in_order, run, started
+from brokerless.jobs.run.types import NONE, RunPlace
 from brokerless.jobs.signatures import SIGNATURE_BYTES, fingerprint, is_signed_by, load_public_key, public_bytes
 from brokerless.log import names
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import directory_name, parent_directory
 from brokerless.log.tiered.decryption import KeyPairs
 from brokerless.progress import Done, Report, Say, ignore
+from brokerless.requests.option_types import Spark
 from brokerless.text import short_html, short_repr
 from brokerless.typed.blanking.paths import path_text
 from brokerless.values import LenientValue, WrongJsonError, from_members

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.columns import empty_columns
 from brokerless.format.filter import BatchFilter, WholeBatches
 from brokerless.format.read.batch_headers import checksums_match

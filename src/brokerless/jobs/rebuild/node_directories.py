@@ -14,7 +14,6 @@ from pathlib import Path
 from brokerless.errors import UsageError
 from brokerless.internals.groups.positions import ResetTo
 from brokerless.internals.metadata.snapshot import snapshot_batches
-from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket, append_events, events_in, write_stand_ins
 from brokerless.jobs.rebuild.from_snapshot.restored_logs import RestoredLogs
 from brokerless.jobs.rebuild.group_positions import in_sync, reset_positions
@@ -28,6 +27,7 @@ from brokerless.log.checkpoint.partition_metadata import partition_metadata
 from brokerless.log.commit.commit import commit
 from brokerless.log.commit.partition_copy import Copying, copy_partition
 from brokerless.log.commit.types import StagedPartition
+from brokerless.log.names import REMOTE_LOG_METADATA
 from brokerless.log.storage.atomic import rename, replacing, sync_directory, write_file
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import NO_BROKER

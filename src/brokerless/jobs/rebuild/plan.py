@@ -12,7 +12,8 @@ from functools import partial
 from brokerless import clock
 from brokerless.clusters.disk import Disk
 from brokerless.clusters.metadata_replicas import MetadataReplica, Voter, best_of, compare_replicas, describe_end
-from brokerless.clusters.start.directory_files import check_directory_ids, is_reserved
+from brokerless.clusters.placement import is_reserved
+from brokerless.clusters.start.directory_files import check_directory_ids
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.groups.positions import LostPosition, ResetTo

@@ -12,7 +12,6 @@ from dataclasses import replace
 from brokerless.clusters.start.remote_deletions import remote_deletions, remote_segments_deleted
 from brokerless.findings import Finding, Kind
 from brokerless.internals.metadata.cluster import Cluster
-from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.segment_metadata import RemoteMetadata, read_remote_metadata
 from brokerless.internals.remote.storage import remote_storage, topic_settings
 from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket
@@ -21,6 +20,7 @@ from brokerless.jobs.rebuild.replicas import HeldReplica
 from brokerless.kafka_names import TopicPartition
 from brokerless.log.checkpoint.leader_epochs import Epochs, load_leader_epochs
 from brokerless.log.commit.partition_copy import epochs_again, is_damaged
+from brokerless.log.names import REMOTE_LOG_METADATA
 from brokerless.progress import ignore
 
 CLASS, PATH = "CLASS", "PATH"

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.format.columns import release_memory
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.columns import Damage, release_memory
 from brokerless.format.read.batch_headers import Batches, checksums_match, read_headers
 from brokerless.format.read.decoder import Decoder, decode_whole
 from brokerless.format.read.resync import find_next_batch
-from brokerless.format.read.wrappers import Damage, inspect_wrappers
+from brokerless.format.read.wrappers import inspect_wrappers
 from brokerless.jobs.recovered.damaged_regions import Region
 from brokerless.log.offsets_once.parts import decode_batch
 from brokerless.log.segment import LARGEST_WINDOW, Chunk, all_decoded, scan

@@ -7,10 +7,12 @@ from collections.abc import Collection, Iterable, Sequence
 import pyarrow as pa
 
 from brokerless import arrow
+from brokerless.clock import HOUR_MS
 from brokerless.findings import describe_kinds
-from brokerless.jobs.report.sums import END_OF_TIME_MS, HOUR_MS, Row
+from brokerless.jobs.report.sums import END_OF_TIME_MS
 from brokerless.jobs.report.treemap import Rectangle, lay_out
 from brokerless.text import show_name
+from brokerless.values import Row
 
 MOST_RECTANGLES = 150
 MOST_LANES = 40

@@ -15,7 +15,7 @@ from brokerless.jobs.report.chart_rows import (
     timeline_rows,
 )
 from brokerless.jobs.report.figures import Figures
-from brokerless.jobs.report.sums import Row
+from brokerless.values import Row
 
 if TYPE_CHECKING:
     import altair

@@ -14,7 +14,7 @@ from brokerless.clusters.directory_state import load_directory_state
 from brokerless.clusters.start.start import StartOutcome, foresee_start
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, describe_kinds, harm_of
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.internals.tables import lag_state_rows
 from brokerless.jobs.audit.advice import advice_for
 from brokerless.jobs.audit.job import PartitionAudit, audit_directory, audit_partitions
@@ -22,11 +22,11 @@ from brokerless.jobs.audit.remote import local_part
 from brokerless.jobs.report.figures import Figures, read_figures
 from brokerless.jobs.report.page_rows import TopicSettings, read_settings
 from brokerless.jobs.report.schemas import FIGURES
-from brokerless.jobs.report.sums import Row
 from brokerless.jobs.report.topic_sizes import topic_sizes_table
 from brokerless.log.backups.snapshot import Snapshot
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.progress import Done, Say, ignore
+from brokerless.values import Row
 
 
 @dataclass(frozen=True, slots=True)

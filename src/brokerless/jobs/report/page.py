@@ -28,12 +28,12 @@ from brokerless.jobs.report.figures import Figures
 from brokerless.jobs.report.job import LastBackup, Outcome, gather_audited, sum_up
 from brokerless.jobs.report.page_rows import finding_rows, topic_rows
 from brokerless.jobs.report.sections import SECTIONS, Section, TableView
-from brokerless.jobs.report.sums import Row
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.storage.atomic import write_output
 from brokerless.log.storage.write_errors import refuse_directory, unwritable
 from brokerless.progress import Done, Say, ignore
 from brokerless.text import format_bytes, policy_hash, show_name
+from brokerless.values import Row
 
 MOST_ROWS = 20_000
 """Rows of a table that are in the page."""

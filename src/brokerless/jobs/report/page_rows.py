@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from brokerless.internals.topic_settings import is_in_metadata, read_topic_setting
-from brokerless.jobs.report.sums import Row
 from brokerless.log.directory import PartitionPath
 from brokerless.text import format_bytes
+from brokerless.values import Row
 
 MOST_PLACES = 200
 """Places of one finding that the page has."""

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from brokerless.explanation.checkpoints import FILES
 from brokerless.jobs.report.chart_rows import partition_name, topic_name
-from brokerless.jobs.report.sums import Row
 from brokerless.log.names import parse_segment_file
 from brokerless.text import format_bytes, show_name
+from brokerless.values import Row
 
 CellKind = Literal[
     "text", "name", "wide", "number", "id", "bytes", "share", "time", "severity", "command", "folded", "places"

@@ -10,12 +10,12 @@ import pyarrow as pa
 from brokerless.arrow import table_of
 from brokerless.format import layouts
 from brokerless.jobs.report.schemas import FIGURES
-from brokerless.jobs.report.sums import Row
 from brokerless.jobs.size.choices import Choice
 from brokerless.jobs.size.job import SizeSettings, size
 from brokerless.jobs.size.result import TopicSize
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.progress import Say, ignore
+from brokerless.values import Row
 
 MOST_TOPICS = 10
 SAMPLE = 512 << 10

@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from brokerless.findings import Finding
 from brokerless.jobs.rewrite.plan import PartitionTask, Plan, RewriteTaskT, Target
 from brokerless.jobs.run.job import in_order, longest_first, run
-from brokerless.jobs.run.types import NONE, ResultT, Spark
+from brokerless.jobs.run.types import NONE, ResultT
 from brokerless.log.commit.commit import commit
 from brokerless.log.commit.job_commit import outputs_of_job
 from brokerless.log.commit.node_files import complete, complete_directories
@@ -23,6 +23,7 @@ from brokerless.log.commit.run_record import commit_run, end_run
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.storage.destination import Destination
 from brokerless.progress import Done, Report, Say, ignore
+from brokerless.requests.option_types import Spark
 from brokerless.text import short_html, short_repr
 
 

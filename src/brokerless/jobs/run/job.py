@@ -23,9 +23,10 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
 from brokerless.errors import UsageError
-from brokerless.jobs.run.types import NONE, RunPlace, Sized, Spark, TaskT, ValueT, Work
+from brokerless.jobs.run.types import NONE, RunPlace, Sized, TaskT, ValueT, Work
 from brokerless.ordered_threads import processors
 from brokerless.progress import Done, Say, ignore
+from brokerless.requests.option_types import Spark
 
 MANY_BYTES = 32 << 30
 """From here on, tasks are done on Spark if nothing else is said: its start no longer counts, and a process that is lost

@@ -1,12 +1,11 @@
-"""Types shared by jobs and their runners: tasks, their work, and progress callbacks."""
+"""Types shared by jobs and their runners: tasks, their work, and where they run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar, Union
 
-from brokerless.progress import Done, ignore
-from brokerless.requests.option_types import Spark
+from brokerless.progress import Done
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -29,5 +28,3 @@ Work = Callable[[TaskT, Done], ValueT]
 
 NONE = "none"
 """For ``spark``: never."""
-
-__all__ = ["NONE", "Done", "ResultT", "RunPlace", "Sized", "Spark", "TaskT", "ValueT", "Work", "ignore"]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT32
 from brokerless.errors import UnreadableError
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.recovered.damaged_regions import Region
 from brokerless.jobs.recovered.intact_batches import INTACT_BATCH, find_intact_batches
 from brokerless.jobs.recovered.open_files import LogFile, OpenFiles

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from brokerless.clusters.directory_state import load_directory_state
 from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.named_partitions import topic_ids_of
 from brokerless.jobs.recovered.damaged_regions import FindingCollector
 from brokerless.jobs.recovered.losses import Loss, summed
@@ -42,7 +42,7 @@ from brokerless.jobs.rewrite.plan import (
     plan_target,
 )
 from brokerless.jobs.rewrite.run import PartitionResult, Rewrite, rewrite
-from brokerless.jobs.run.types import NONE, Spark
+from brokerless.jobs.run.types import NONE
 from brokerless.jobs.salvage.tables import (
     SalvagedTable,
     SalvagedTables,
@@ -58,6 +58,7 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
 from brokerless.progress import Done, Report, Say, ignore
+from brokerless.requests.option_types import Spark
 from brokerless.requests.writing import SalvageRequest
 from brokerless.table_formats.parquet_files import ParquetFile
 from brokerless.tables.read_options import bound

@@ -16,8 +16,9 @@ from brokerless import arrow
 from brokerless.clock import HOUR_MS
 from brokerless.format import layouts
 from brokerless.format.arrays import Floats
+from brokerless.format.columns import Damage
 from brokerless.format.read.batch_headers import Batches
-from brokerless.format.read.decoder import BatchDecoder, Damage
+from brokerless.format.read.decoder import BatchDecoder
 from brokerless.format.write.grouping import BatchGroup, decode_groups
 from brokerless.jobs.size.record_sizes import MESSAGE_OVERHEADS, RecordSizes, measure
 

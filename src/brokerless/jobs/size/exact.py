@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from brokerless.errors import UsageError, refused_batch
 from brokerless.findings import Finding
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.columns import Damage
 from brokerless.format.convert import Converter
 from brokerless.format.read.batch_headers import Batches
-from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder
+from brokerless.format.read.decoder import DecodedRecords, Decoder
 from brokerless.format.write.column_slices import data_size
 from brokerless.jobs.size.choices import Choice
 from brokerless.jobs.size.contents import Contents, contents_of, decode_contents, without_records

@@ -16,9 +16,9 @@ from brokerless.errors import UsageError
 from brokerless.findings import Finding
 from brokerless.format import layouts
 from brokerless.format.codecs.compression import LEVELS
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.run.job import in_order, run
-from brokerless.jobs.run.types import NONE, Spark
+from brokerless.jobs.run.types import NONE
 from brokerless.jobs.size.batch_finder import offsets_of
 from brokerless.jobs.size.choices import Choice, choices_of, is_too_large
 from brokerless.jobs.size.contents import Contents, contents_of, sum_of
@@ -33,6 +33,7 @@ from brokerless.log.offset_gaps import missing_logs
 from brokerless.ordered_threads import processors
 from brokerless.progress import Done, Say, ignore
 from brokerless.requests.checking import SizeRequest
+from brokerless.requests.option_types import Spark
 from brokerless.tables.read_options import bound
 
 _HEAVIEST = 1000

@@ -18,11 +18,11 @@ from brokerless.bounds import MAX_INT32
 from brokerless.errors import UnreadableError
 from brokerless.format import layouts
 from brokerless.format.arrays import Int64s
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.format.columns import RecordColumns, empty_columns
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.columns import Damage, RecordColumns, empty_columns
 from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.format.read.batch_scan import scan_batches
-from brokerless.format.read.decoder import Damage, Decoder
+from brokerless.format.read.decoder import Decoder
 from brokerless.format.write.column_slices import concat_columns
 from brokerless.format.write.grouping import BatchGroup, join_groups
 from brokerless.jobs.size.batch_finder import BatchSearch

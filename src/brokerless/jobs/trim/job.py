@@ -15,7 +15,7 @@ from brokerless.clusters.directory_state import load_directory_state
 from brokerless.clusters.start.retention_forecast import RetentionSettings, settings_by_topic
 from brokerless.errors import UnwritableError, UsageError
 from brokerless.internals.metadata.cluster import read_cluster
-from brokerless.internals.records import CLUSTER_METADATA, CONSUMER_OFFSETS
+from brokerless.internals.records import CONSUMER_OFFSETS
 from brokerless.internals.tables import state_rows
 from brokerless.jobs.trim.candidates import TrimLimits, TrimmedSegment, candidates, choose, refusal, waiting
 from brokerless.log import names
@@ -29,6 +29,7 @@ from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, read_
 from brokerless.log.commit.commit import recover_commit
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.live_segments import as_it_lies, directory_as_it_lies
+from brokerless.log.names import CLUSTER_METADATA
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.directory_lock import lock_directory, only_writer
 from brokerless.log.storage.guarded_files import open_own

@@ -16,14 +16,15 @@ from brokerless import clock
 from brokerless.clusters.epoch_checks import LeaderEpochCheck
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.ledger import Checked, path_of, version_of
 from brokerless.jobs.run.job import in_order, run, started
-from brokerless.jobs.run.types import NONE, Spark
+from brokerless.jobs.run.types import NONE
 from brokerless.jobs.segment_checks import SegmentScan
 from brokerless.jobs.verify.partition import check_directory, verify_epochs, verify_rest, verify_segment
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.progress import Done, Say, ignore
+from brokerless.requests.option_types import Spark
 
 if TYPE_CHECKING:
     from brokerless.jobs.turns import Turn

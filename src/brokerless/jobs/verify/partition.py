@@ -12,7 +12,7 @@ from functools import partial
 
 from brokerless.clusters.epoch_checks import LeaderEpochCheck, check_epochs
 from brokerless.findings import Finding, Kind
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.segment_checks import (
     SegmentScan,
     check_indexes,

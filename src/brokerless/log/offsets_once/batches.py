@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError
 from brokerless.format import layouts
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import read_headers
 from brokerless.format.read.batch_scan import scan_batches
 from brokerless.log.live_segments import OpenSegment, open_listed

@@ -17,13 +17,14 @@ from brokerless.findings import Finding, Kind
 from brokerless.log.backups.place import BackupPlace
 from brokerless.log.backups.snapshot import SnapshotFile
 from brokerless.log.backups.state import SnapshotState, load_state
+from brokerless.log.checkpoint.leader_epochs import Epochs
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered import object_names
 from brokerless.log.tiered.decryption import BackupKeys, KeyPairs
 from brokerless.log.tiered.detection import BucketPlace
 from brokerless.log.tiered.layout import Layout
-from brokerless.log.tiered.lineage import Epochs, parse_lineage, read_lineage
+from brokerless.log.tiered.lineage import parse_lineage, read_lineage
 from brokerless.log.tiered.listing.encrypted_backup import data_keys, read_stored_file
 from brokerless.log.tiered.listing.folder import Folder, FolderObjects
 from brokerless.log.tiered.listing.snapshot_folders import folders_of
@@ -276,8 +277,7 @@ def _list(root: Location, start: str, known: Mapping[DirectoryEntry, Manifest | 
         level = following
     for folder in found:
         folder.manifests.update((each, known[each]) for each in _manifests_of(folder) if each in known)
-    side = side_by_side(_named_by_manifest, found, root.is_remote)
-    return list(side)
+    return list(side_by_side(_named_by_manifest, found, root.is_remote))
 
 
 def _is_part(root: Location, start: str) -> bool:

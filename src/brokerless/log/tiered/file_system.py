@@ -17,6 +17,7 @@ from fsspec import AbstractFileSystem  # pyright: ignore[reportMissingTypeStubs]
 from brokerless.findings import Finding, Kind
 from brokerless.log import names
 from brokerless.log.backups.snapshot import SnapshotFile
+from brokerless.log.checkpoint.leader_epochs import Epochs
 from brokerless.log.checkpoint.offset_checkpoints import offset_checkpoint
 from brokerless.log.checkpoint.partition_metadata import partition_metadata
 from brokerless.log.names import SegmentFileKind
@@ -26,7 +27,7 @@ from brokerless.log.tiered.bucket import FRESH_S, Bucket, of_another_topic
 from brokerless.log.tiered.decryption import BackupKeys, KeyPairs
 from brokerless.log.tiered.detection import BucketPlace
 from brokerless.log.tiered.layout import parse_layout
-from brokerless.log.tiered.lineage import Epochs, goes_on
+from brokerless.log.tiered.lineage import goes_on
 from brokerless.log.tiered.listing.encrypted_backup import check_keys
 from brokerless.log.tiered.listing.folder import Folder
 from brokerless.log.tiered.manifest import ENCRYPTED, IndexName

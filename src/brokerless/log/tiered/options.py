@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from brokerless.errors import UsageError
-from brokerless.log.storage.location import Location, StorageOptions
+from brokerless.log.storage.location import Location
+from brokerless.log.storage.paths import StorageOptions
 from brokerless.log.tiered.decryption import KeyPairs, check_private_key
 from brokerless.log.tiered.detection import OPTION
 from brokerless.log.tiered.layout import parse_layout

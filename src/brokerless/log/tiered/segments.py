@@ -10,10 +10,11 @@ from itertools import pairwise, zip_longest
 from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind, Severity
+from brokerless.log.checkpoint.leader_epochs import Epochs
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered.chunk_file import readable_size
-from brokerless.log.tiered.lineage import Epochs, is_within_lineage
+from brokerless.log.tiered.lineage import is_within_lineage
 from brokerless.log.tiered.manifest import Manifest
 from brokerless.log.tiered.object_names import ObjectKind
 from brokerless.log.tiered.remote_history import (

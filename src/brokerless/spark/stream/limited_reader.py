@@ -14,8 +14,9 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from brokerless.kafka_names import TopicPartition
 from brokerless.spark.columns import SelectedColumns
-from brokerless.spark.options import Options, TopicPartition
+from brokerless.spark.options import Options
 from brokerless.spark.stream.positions import AsJson, at_most, count, from_json, identity_from_json, to_json
 from brokerless.spark.stream.reader import StreamReader
 

@@ -20,6 +20,7 @@ from pyspark.sql.datasource import InputPartition
 from brokerless.errors import DamageError, UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.jobs.named_partitions import topic_id_of_partition
+from brokerless.kafka_names import TopicPartition
 from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import ReplacedError, open_listed
@@ -31,7 +32,7 @@ from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.tail import Tail, look, look_committed
 from brokerless.progress import Report
 from brokerless.spark.discovery import check_named, find_partitions, name_of
-from brokerless.spark.options import EARLIEST, LATEST, Options, TopicPartition
+from brokerless.spark.options import EARLIEST, LATEST, Options
 from brokerless.spark.plan import compact, first_since, reporter, tasks_of, timestamp_of
 from brokerless.spark.split import Split, cut, first_batch, split_bytes
 from brokerless.spark.stream.positions import Identity, Positions, TopicIdsByName

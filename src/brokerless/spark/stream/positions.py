@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from brokerless.errors import UsageError
-from brokerless.spark.options import TopicPartition
+from brokerless.kafka_names import TopicPartition
 from brokerless.tables.last_record import LastRecord
 
 Positions = Mapping[TopicPartition, int]

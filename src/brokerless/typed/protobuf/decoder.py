@@ -268,7 +268,8 @@ class _KernelDecoder:
     def _program(self, indexes: Indexes) -> Any:
         """The program of a message; None for one that is decoded by rows."""
         if indexes not in self._programs:
-            from brokerless.typed.protobuf.program import NoProgramError, compile_program
+            from brokerless.typed.avro.program import NoProgramError
+            from brokerless.typed.protobuf.program import compile_program
 
             try:
                 descriptor = self._types.descriptor(indexes)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from brokerless.jobs.export.job import ExportedPartition
+from brokerless.jobs.export.commit import ExportedPartition
 from brokerless.jobs.pipeline.job import PipelineRun
 from brokerless.log.names import partition_directory
 from brokerless.text import count_of, format_bytes, show_name

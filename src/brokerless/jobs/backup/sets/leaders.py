@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection
 
-from brokerless.internals.metadata.cluster import Cluster, Row
+from brokerless.internals.metadata.cluster import Cluster
 from brokerless.log.backups.snapshot import TopicLeaders
+from brokerless.values import Row
 
 
 def leader_of(row: Row) -> int:

@@ -15,7 +15,7 @@ from brokerless.bounds import MAX_INT64
 from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.arrays import Bools, Int64s
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.decoder import DecodedRecords, Decoder, decode_whole, load_decoding_kernels
 from brokerless.jobs.diff.alignment.blocks import Block

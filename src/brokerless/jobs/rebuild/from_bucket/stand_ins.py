@@ -15,7 +15,6 @@ import numpy as np
 
 from brokerless.format.control import build_transaction_marker
 from brokerless.format.write.encoder import Encoder
-from brokerless.internals.records import REMOTE_LOG_METADATA
 from brokerless.internals.remote.segment_events import events_of, metadata_partition
 from brokerless.jobs.rebuild.from_bucket.partitions import BucketPartition
 from brokerless.log import names
@@ -23,6 +22,7 @@ from brokerless.log.checkpoint.leader_epochs import leader_epoch_checkpoint
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, write_checkpoints
 from brokerless.log.commit.log_opener import open_log
 from brokerless.log.config import DEFAULTS
+from brokerless.log.names import REMOTE_LOG_METADATA
 from brokerless.log.producer.state import load_state
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.write.log_writer import LogWriter

@@ -18,7 +18,7 @@ from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind, Severity
 from brokerless.format.control import build_transaction_marker
 from brokerless.log import names
-from brokerless.log.backups.snapshot import Id, SnapshotPartition
+from brokerless.log.backups.snapshot import SnapshotPartition, Uuid
 from brokerless.log.backups.state import SnapshotState
 from brokerless.log.partition import transactions_of
 from brokerless.log.producer.transactions import Transaction, Transactions, open_transaction
@@ -41,7 +41,7 @@ class VectorRow(LenientValue, frozen=True):
     topic: str
     partition: Int32
     end_offset: Int64
-    topic_id: Id | None = None
+    topic_id: Uuid | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from brokerless.clusters.directory_state import load_directory_state
 from brokerless.format import layouts
-from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.recovered.damaged_regions import FindingCollector
 from brokerless.jobs.recovered.losses import Loss, summed
 from brokerless.jobs.recovered.open_files import OpenFiles, with_open_files

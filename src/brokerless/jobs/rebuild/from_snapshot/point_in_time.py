@@ -18,7 +18,7 @@ from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind, Severity
 from brokerless.format.control import build_transaction_marker
 from brokerless.log import names
-from brokerless.log.backups.snapshot import SnapshotPartition, Uuid
+from brokerless.log.backups.snapshot import SnapshotPartition
 from brokerless.log.backups.state import SnapshotState
 from brokerless.log.partition import transactions_of
 from brokerless.log.producer.transactions import Transaction, Transactions, open_transaction
@@ -28,7 +28,7 @@ from brokerless.progress import ignore
 from brokerless.tables.partition_tables import offset_for_time, read_records
 from brokerless.tables.read_options import ReadOptions
 from brokerless.text import count_of
-from brokerless.values import Int32, Int64, LenientValue, WrongJsonError, from_json
+from brokerless.values import Int32, Int64, LenientValue, Uuid, WrongJsonError, from_json
 
 _LIMIT = 1 << 28
 """Bytes of a file of end offsets."""

@@ -174,28 +174,20 @@ def _changed(chance: random.Random, log: Batches, **fields: object) -> Batches:
     return _with(log, at, replace(log[at], records=tuple(records)))
 
 
-def _rest_recompressed(planted: Planted) -> Planted:
-    """The other records of a batch that has a changed one are the same, in a batch with other bytes."""
-    rest = sum(len(one.records) - 1 for one, other in zip(planted.left, planted.right, strict=True) if one != other)
-    if rest:
-        planted.causes["recompressed"] = rest
-    return planted
-
-
 def timestamps(chance: random.Random, log: Batches) -> Planted:
-    return _rest_recompressed(Planted(log, _changed(chance, log, timestamp=START + 7), {"timestamps": 1}, changed=1))
+    return Planted(log, _changed(chance, log, timestamp=START + 7), {"timestamps": 1}, changed=1)
 
 
 def headers(chance: random.Random, log: Batches) -> Planted:
     new = chance.choice([(("other", b"1"),), (("trace", b"1"), ("empty", None)), (("trace", b"1"), ("empty", b""))])
-    return _rest_recompressed(Planted(log, _changed(chance, log, headers=new), {"headers": 1}, changed=1))
+    return Planted(log, _changed(chance, log, headers=new), {"headers": 1}, changed=1)
 
 
 def changed(chance: random.Random, log: Batches) -> Planted:
     fields = chance.choice(
         [{"value": b"other"}, {"value": None}, {"key": b"other"}, {"value": b"x", "timestamp": START}]
     )
-    return _rest_recompressed(Planted(log, _changed(chance, log, **fields), {"changed": 1}, changed=1))
+    return Planted(log, _changed(chance, log, **fields), {"changed": 1}, changed=1)
 
 
 def order(chance: random.Random, log: Batches) -> Planted:
@@ -204,10 +196,7 @@ def order(chance: random.Random, log: Batches) -> Planted:
     one, other = chance.sample(range(len(records)), 2)
     first, second = records[one], records[other]
     records[one], records[other] = replace(second, offset=first.offset), replace(first, offset=second.offset)
-    planted = Planted(log, _with(log, at, replace(log[at], records=tuple(records))), {"order": 2}, changed=2)
-    if len(records) > 2:
-        planted.causes["recompressed"] = len(records) - 2
-    return planted
+    return Planted(log, _with(log, at, replace(log[at], records=tuple(records))), {"order": 2}, changed=2)
 
 
 def missing(chance: random.Random, log: Batches) -> Planted:
@@ -229,8 +218,8 @@ def missing_in_batch(chance: random.Random, log: Batches) -> Planted:
     left = _with(log, at, replace(log[at], records=tuple(records)))
     del records[row]
     right = _with(log, at, replace(log[at], records=tuple(records)))
-    rest = "recompressed" if row < len(records) else "regrouped"
-    return Planted(left, right, {"missing": 1, rest: len(records)}, missing=1)
+    rest = {} if row < len(records) else {"regrouped": len(records)}  # the batch ends before it
+    return Planted(left, right, {"missing": 1, **rest}, missing=1)
 
 
 def _twice(chance: random.Random, log: Batches, producer: tuple[int, int, int]) -> Planted:
@@ -303,7 +292,7 @@ def compaction(chance: random.Random, log: Batches) -> Planted:
     }
     removed.discard(left[0].first)
     right: Batches = []
-    recompressed = regrouped = 0
+    regrouped = 0
     for each in left:
         kept = tuple(one for one in each.records if one.offset not in removed)
         if not kept:
@@ -311,9 +300,8 @@ def compaction(chance: random.Random, log: Batches) -> Planted:
         right.append(replace(each, records=kept))
         if len(kept) < len(each.records):
             has_bounds = (kept[0], kept[-1]) == (each.records[0], each.records[-1])
-            recompressed += len(kept) * has_bounds
             regrouped += len(kept) * (not has_bounds)
-    causes = {"compaction": len(removed), "recompressed": recompressed, "regrouped": regrouped}
+    causes = {"compaction": len(removed), "regrouped": regrouped}
     causes = {name: count for name, count in causes.items() if count}
     return Planted(left, right, causes, is_cleaned=True)
 

@@ -109,14 +109,17 @@ CAUSE_OF = {RESTAMPED: "restamped", COMPACTION: "compaction", RECOMPRESSED: "rec
 
 
 def compare_batches(left: Batches, right: Batches) -> NDArray[np.int8]:
-    """Return, of pairs of batches that have some same records, how the batches differ."""
+    """Return, of pairs of batches that have some same records, how the batches differ. Where another record of them
+    differs, their bytes do, but neither their borders nor what they are compressed with: that is nothing to say of
+    those that are the same."""
     found = np.full(len(left), REGROUPED, np.int8)
     same_bounds = np.ones(len(left), np.bool_)
     for name in ("entry_offset", "end_of_records", "producer_id", "producer_epoch", "base_sequence"):
         same_bounds &= getattr(left, name) == getattr(right, name)
     same_bounds &= left.is_wrapper == right.is_wrapper
+    is_alike = same_bounds & (left.codec == right.codec) & (left.magic == right.magic)
     found[same_bounds] = RECOMPRESSED
+    found[is_alike] = SAME
+    found[is_alike & ~left.is_legacy & ~epochs_agree(left.raw, right.raw)] = RESTAMPED
     found[same_bounds & (left.has_delete_horizon != right.has_delete_horizon)] = COMPACTION
-    agree = headers_agree(left.raw, right.raw)
-    found[agree] = np.where(epochs_agree(left.raw, right.raw)[agree], SAME, RESTAMPED)
     return found

@@ -253,10 +253,9 @@ def pair_of(
     limit: int | None = None,
     is_replica: bool = False,
 ) -> Pair:
-    """Return two partitions as a pair, with the IDs of their topics where these are two."""
+    """Return two partitions as a pair, with the IDs of their topics where these are two, whatever their names are."""
     ids = [None if each is None else _topic_id(each) for each in (left, right)]
-    are_two = left is not None and right is not None and left.topic == right.topic
-    differ = (ids[0], ids[1]) if are_two and ids[0] is not None and ids[1] is not None and ids[0] != ids[1] else None
+    differ = (ids[0], ids[1]) if ids[0] is not None and ids[1] is not None and ids[0] != ids[1] else None
     return Pair(*name, left, right, topic_ids=differ, limit=limit, is_replica=is_replica)
 
 

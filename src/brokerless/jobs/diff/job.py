@@ -294,7 +294,10 @@ def _compare_sequence(
     uncompared = list(alignment.uncompared())
     if not (alignment.has_met or uncompared or result.left.is_empty or result.right.is_empty):
         return replace(result, problem="no-common-offset", explanation="no record in common: no mirror of this log")
-    return _counted(result, tally, sides, settings, uncompared=uncompared, findings=findings, is_aligned=False)
+    return _counted(
+        result, tally, sides, settings, uncompared=uncompared, findings=findings,
+        right_offset=alignment.right_offsets.get,
+    )  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -316,10 +319,12 @@ def _counted(
     *,
     uncompared: Iterable[Uncompared],
     findings: _FindingsOnce,
-    is_aligned: bool = True,
+    right_offset: Callable[[int], int | None] | None = None,
 ) -> PartitionDiff:
-    """Return the result with what was counted. ``is_aligned``: both sides have a record of each listed offset."""
+    """Return the result with what was counted. ``right_offset``: where the record is on the right side that is at an
+    offset of the left one, if other offsets than those are known."""
     listed, more = tally.listed()
+    of_right = sides["right"].own_offset if right_offset is None else right_offset
     return replace(
         result,
         records=tally.records,
@@ -328,7 +333,7 @@ def _counted(
         extra=tally.differing["extra"],
         changed=tally.differing["changed"],
         causes=dict(tally.causes),
-        differences=tuple(_with_records(each, sides, settings, is_aligned) for each in listed),
+        differences=tuple(_with_records(each, sides, settings, of_right) for each in listed),
         not_listed=more,
         uncompared=tuple(sorted(uncompared, key=lambda each: each.first_offset)),
         findings=tuple(findings.found),
@@ -359,17 +364,17 @@ def _uncompared(
 
 
 def _with_records(
-    difference: Difference, sides: Mapping[Hand, SideReader], settings: DiffSettings, is_aligned: bool
-) -> Difference:
+    difference: Difference, sides: Mapping[Hand, SideReader], settings: DiffSettings,
+    of_right: Callable[[int], int | None],
+) -> Difference:  # fmt: skip
     """Add the first record of a difference, of each side that has it, as far as its offset is known."""
-    offset, views = difference.first_offset, dict[Hand, RecordView | None]()
+    first, views = difference.first_offset, dict[Hand, RecordView | None]()
     if difference.what != "extra":
-        views["left"] = _view(sides["left"].partition, offset, settings)
-    if difference.what == "changed" and is_aligned:
-        offset = sides["right"].own_offset(offset)
-    is_of_both = difference.what == "changed" and is_aligned
-    if is_of_both or (difference.what == "extra" and sides["right"].has_same_offsets):
+        views["left"] = _view(sides["left"].partition, first, settings)
+    if difference.what == "changed" and (offset := of_right(first)) is not None:
         views["right"] = _view(sides["right"].partition, offset, settings)
+    if difference.what == "extra" and sides["right"].has_same_offsets:
+        views["right"] = _view(sides["right"].partition, first, settings)
     return replace(difference, left=views.get("left"), right=views.get("right"))
 
 

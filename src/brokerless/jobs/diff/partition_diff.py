@@ -58,7 +58,9 @@ class Difference:
             "timestamps": "other timestamps"
             if self.right is None
             else f"other timestamps ({_time(self.left)} on the left, {_time(self.right)} on the right)",
-            "headers": (
+            "headers": "other headers"
+            if self.right is None
+            else (
                 f"other values of headers ({headers[0]})"
                 if headers[0] == headers[1]
                 else "other headers ({} on the left, {} on the right)".format(*headers)

@@ -100,7 +100,7 @@ def _compare(task: DiffTask[TopicPair], stack: ExitStack, done: Done) -> Iterabl
         tallies = {
             number: Tally(settings.allowed, settings.limit) for number in sorted(pair.left.keys() | pair.right.keys())
         }
-        _count(compare_keyed(sides[0], sides[1]), tallies)
+        _count(compare_keyed(sides[0], sides[1], settings.allowed), tallies)
     for number, tally in tallies.items():
         of_left = sum(count for (what, _), count in tally.counted.items() if what != "extra")
         tally.add_same(sides[0].counts.get(number, 0) - of_left)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,13 +60,14 @@ def compare(
     change: Callable[[Records], Records] = list,
     anchors: Callable[[Records], list[tuple[int, int]]] | None = None,
     topic: str = "west.topic",
+    allow: Sequence[str] = (),
 ) -> tuple[PartitionDiff, Records]:
     records = [one for each in log for one in each.records if each.marker is None]
     right = write_log(tmp_path / "right", topic, mirrored(change(records)))
     left = write_log(tmp_path / "left", "topic", log)
     pairs = [(records[0].offset, 0)] if anchors is None else anchors(records)
     write_partition(tmp_path / "syncs", SYNCS, batch(0, [sync("topic", 0, *each) for each in pairs]))
-    (partition,) = brokerless.diff(left, right, offset_syncs=tmp_path / "syncs").partitions
+    (partition,) = brokerless.diff(left, right, offset_syncs=tmp_path / "syncs", allow=allow).partitions
     return partition, records
 
 
@@ -84,6 +85,11 @@ PLANTS: dict[str, tuple[Callable[[Records], Records], dict[str, int]]] = {
     "duplicate": (lambda each: [*each[:25], *each[21:]], {"duplicate": 4}),
     "changed": (lambda each: [*each[:20], replace(each[20], value=b"other"), *each[21:]], {"changed": 1}),
     "timestamps": (lambda each: [*each[:20], replace(each[20], timestamp=5), *each[21:]], {"timestamps": 1}),
+    "headers": (lambda each: [*each[:20], replace(each[20], headers=(("new", b"1"),)), *each[21:]], {"headers": 1}),
+    "order": (lambda each: [*each[:20], each[21], each[20], *each[22:]], {"order": 2}),
+    "order of others": (lambda each: [*each[:20], each[24], *each[21:24], each[20], *each[25:]], {"order": 2}),
+    "order of one": (lambda each: [*each[:20], *each[21:27], each[20], *each[27:]], {"order": 2}),
+    "order at the end": (lambda each: [*each[:-2], each[-1], each[-2]], {"order": 2}),
     "lagging": (lambda each: each[:-6], {"lagging": 6}),
     "retention": (lambda each: each[11:], {"retention": 11}),
 }
@@ -101,8 +107,55 @@ def test_a_planted_difference_is_found_and_nothing_else(
     partition, records = compare(tmp_path, later(log, 500), change)
     assert partition.causes == causes
     assert partition.is_same == (name == "retention")
-    if name in ("missing", "changed", "timestamps"):
+    if name in ("missing", "changed", "timestamps", "headers"):
         assert partition.differences[0].first_offset == records[20].offset
+
+
+def traced(record: ModelRecord) -> ModelRecord:
+    return replace(record, headers=(*record.headers, ("traceparent", b"00")))
+
+
+def stamped(record: ModelRecord) -> ModelRecord:
+    return replace(record, timestamp=record.timestamp + 3_000_000)
+
+
+@pytest.mark.parametrize(("on_the_way", "allow", "cause"), [
+    ([traced], [], "headers"),
+    ([stamped], [], "timestamps"),
+    ([traced, stamped], [], "headers"),
+    ([traced, stamped], ["headers"], "timestamps"),
+    ([traced, stamped], ["headers", "timestamps"], "headers"),
+])  # fmt: skip
+def test_what_all_records_got_on_the_way_is_their_cause(
+    on_the_way: list[Callable[[ModelRecord], ModelRecord]], allow: list[str], cause: str, tmp_path: Path
+) -> None:
+    """And a record that was lost among them is missing, as by offsets."""
+
+    def change(records: Records) -> Records:
+        for each in on_the_way:
+            records = [each(one) for one in records]
+        return [*records[:50], *records[51:]]
+
+    partition, records = compare(tmp_path, random_log(random.Random(7)), change, allow=allow)
+    assert partition.causes == {cause: len(records) - 1, "missing": 1}
+    lost = next(each for each in partition.differences if each.cause == "missing")
+    assert lost.first_offset == records[50].offset
+
+
+def test_both_records_of_a_difference_are_shown(tmp_path: Path) -> None:
+    partition, _ = compare(tmp_path, random_log(random.Random(7)), lambda each: [traced(each[0]), *each[1:]])
+    assert "other headers" in str(partition.differences[0])
+    assert "traceparent on the right" in str(partition.differences[0])
+
+
+@pytest.mark.parametrize("at", [0, 1, 200, 399])
+def test_of_records_with_one_key_and_value_the_lost_one_is_missing(at: int, tmp_path: Path) -> None:
+    """As of a heartbeat: what tells them from each other is their time."""
+    records = [ModelRecord(offset, START + offset, b"host", b"alive") for offset in range(400)]
+    log = [ModelBatch(tuple(records[first : first + 10])) for first in range(0, 400, 10)]
+    partition, _ = compare(tmp_path, log, lambda each: [*each[:at], *each[at + 1 :]])
+    assert partition.causes == {"lagging" if at == 399 else "missing": 1}
+    assert partition.differences[0].first_offset == at
 
 
 def test_without_a_record_in_common_it_goes_on_at_the_next_sync(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -79,6 +79,15 @@ class FieldsThatDiffer(NamedTuple):
     headers: Bools
     contents: Bools
 
+    def causes(self, allowed: Collection[str]) -> Iterator[tuple[str, Bools]]:
+        """Yield ``headers`` and ``timestamps``, each with the pairs of which it is the cause: key and value are the
+        same. Where both differ, it is the one that is not ``allowed``."""
+        rest = ~self.contents
+        for cause in sorted(("headers", "timestamps"), key=lambda name: name in allowed):
+            rows = rest & getattr(self, cause)
+            yield cause, rows
+            rest &= ~rows
+
 
 def compare_rows(left: RecordColumns, right: RecordColumns) -> FieldsThatDiffer:
     """Compare as many records of two sides, row by row; their offsets are the same."""
@@ -98,6 +107,13 @@ def compare_rows(left: RecordColumns, right: RecordColumns) -> FieldsThatDiffer:
         )
         contents[alike[differ]] = True
     return FieldsThatDiffer(timestamps, _headers_differ(left, right), contents)
+
+
+def pairs_that_differ(left: NDArray[np.void], right: NDArray[np.void]) -> FieldsThatDiffer:
+    """The same of records of which hashes are known: rows with a ``timestamp``, ``body`` (:func:`hash_bodies`) and
+    ``contents`` (:func:`hash_contents`)."""
+    timestamps, contents = left["timestamp"] != right["timestamp"], left["body"] != right["body"]
+    return FieldsThatDiffer(timestamps, ~contents & (left["contents"] != right["contents"]), contents)
 
 
 def _headers_differ(left: RecordColumns, right: RecordColumns) -> Bools:
@@ -145,23 +161,55 @@ def _bytes_differ(
 
 def hash_contents(hasher: KeyHasher, columns: RecordColumns) -> NDArray[np.uint64]:
     """Return a hash of key, value and headers of each record: uint64, shape ``(rows,)``."""
+    return hash_bodies(hasher, columns) + hash_headers(hasher, columns)
+
+
+def hash_bodies(hasher: KeyHasher, columns: RecordColumns) -> NDArray[np.uint64]:
+    """The same of key and value."""
     rows = columns.rows
-    every = np.ones(rows, np.bool_)
-    headers = columns.header_ends[: rows + 1]
-    parts = (
-        (columns.key_ends[: rows + 1], columns.key_data),
-        (columns.value_ends[: rows + 1], columns.value_data),
-        (columns.header_key_ends[headers], columns.header_key_data),
-        (columns.header_value_ends[headers], columns.header_value_data),
-    )
-    found = np.diff(headers).astype(np.uint64)
-    found += _NULL * (columns.key_null[:rows] + np.uint64(2) * columns.value_null[:rows].astype(np.uint64))
-    for (ends, data), prime in zip(parts, _PRIMES, strict=True):
-        found += prime * hasher.hash(replace(columns, key_ends=ends, key_data=data), every)[:, 0]
-    return found
+    nulls = columns.key_null[:rows] + np.uint64(2) * columns.value_null[:rows].astype(np.uint64)
+    key, value = columns.key_ends[: rows + 1], columns.value_ends[: rows + 1]
+    found = _PRIMES[0] * _hash(hasher, columns, key, columns.key_data)
+    found += _PRIMES[1] * _hash(hasher, columns, value, columns.value_data)
+    return found + _NULL * nulls
+
+
+def hash_headers(hasher: KeyHasher, columns: RecordColumns) -> NDArray[np.uint64]:
+    """The same of headers: their names and values, how long each is, and which values are null."""
+    ends = columns.header_ends[: columns.rows + 1]
+    found = np.diff(ends).astype(np.uint64)
+    first, last = int(ends[0]), int(ends[-1])
+    if first == last:
+        return found
+    for (own, data), prime in zip(
+        (
+            (columns.header_key_ends, columns.header_key_data),
+            (columns.header_value_ends, columns.header_value_data),
+        ),
+        _PRIMES[2:],
+        strict=True,
+    ):
+        found += prime * _hash(hasher, columns, own[ends], data)
+    sizes = [np.diff(each[first : last + 1]) for each in (columns.header_key_ends, columns.header_value_ends)]
+    shapes = sizes[0].astype(np.uint64) * _PRIMES[0] + sizes[1].astype(np.uint64) * _PRIMES[1]
+    shapes += _NULL * columns.header_value_null[first:last].astype(np.uint64)
+    places = np.arange(first, last) - np.repeat(ends[:-1], np.diff(ends))
+    shapes = (shapes + _PRIMES[3]) * (2 * places.astype(np.uint64) + np.uint64(1))
+    totals = np.append(np.uint64(0), np.cumsum(shapes, dtype=np.uint64))
+    return found + totals[ends[1:] - first] - totals[ends[:-1] - first]
+
+
+def _hash(
+    hasher: KeyHasher, columns: RecordColumns, ends: NDArray[np.int32], data: NDArray[np.uint8]
+) -> NDArray[np.uint64]:
+    return hasher.hash(replace(columns, key_ends=ends, key_data=data), np.ones(columns.rows, np.bool_))[:, 0]
 
 
 def hash_with_times(hasher: KeyHasher, columns: RecordColumns) -> NDArray[np.uint64]:
-    """Return a hash of what is in each record, with its timestamp."""
-    times = columns.timestamp[: columns.rows].astype(np.uint64)
-    return hash_contents(hasher, columns) ^ (times * np.uint64(0x9E3779B97F4A7C15))
+    """The same with its timestamp."""
+    return with_times(hash_contents(hasher, columns), columns.timestamp[: columns.rows])
+
+
+def with_times(hashes: NDArray[np.uint64], timestamps: Int64s) -> NDArray[np.uint64]:
+    """The same of hashes of contents."""
+    return hashes ^ (timestamps.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))

@@ -7,7 +7,7 @@ contents are the same, as often as both sides have them. Of a record without a k
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -16,15 +16,20 @@ import numpy as np
 
 from brokerless.format.arrays import Bools, Int64s
 from brokerless.jobs.compact.key_offsets import KeyHasher
-from brokerless.jobs.diff.alignment.blocks import HashedRows, hash_contents
+from brokerless.jobs.diff.alignment.blocks import HashedRows, hash_bodies, hash_headers, pairs_that_differ
 from brokerless.jobs.diff.causes import What
 from brokerless.jobs.diff.copied_partition import CopiedPartition
 from brokerless.log.directory import PartitionPath
 from brokerless.log.partition import Reading, read_partition, transactions_of
 from brokerless.progress import Done, Report
 
-ROW = np.dtype([("key", "u8", 2), ("timestamp", "i8"), ("contents", "u8"), ("partition", "i4"), ("offset", "i8")])
-"""What is kept of a record: hashes of its key, and of its key, value and headers; its time (ms) and place."""
+ROW = np.dtype(
+    [
+        ("key", "u8", 2), ("timestamp", "i8"), ("contents", "u8"), ("body", "u8"), ("partition", "i4"), ("offset", "i8")
+    ]
+)  # fmt: skip
+"""What is kept of a record: hashes of its key, of its key, value and headers, and of these without headers; its time
+(ms) and place."""
 _FILES = 256
 
 
@@ -59,11 +64,9 @@ class KeyedRecords:
                 rows["partition"], rows["offset"] = number, columns.offset[: columns.rows]
                 rows["timestamp"] = columns.timestamp[: columns.rows]
                 has_key = columns.key_null[: columns.rows] == 0
-                rows["key"], rows["contents"] = (
-                    self._hasher.hash(columns, has_key),
-                    hash_contents(self._hasher, columns),
-                )
-                rows["key"][~has_key, 0] = rows["contents"][~has_key]  # else all of them would be in one file
+                rows["key"], rows["body"] = self._hasher.hash(columns, has_key), hash_bodies(self._hasher, columns)
+                rows["contents"] = rows["body"] + hash_headers(self._hasher, columns)
+                rows["key"][~has_key, 0] = rows["body"][~has_key]  # else all of them would be in one file
                 rows = rows if each.rows is None else rows[each.rows]
                 count += len(rows)
                 self._write(rows, files)
@@ -90,22 +93,26 @@ class KeyedRecords:
         return rows[np.lexsort((rows["offset"], rows["partition"]))]
 
 
-def compare_keyed(left: KeyedRecords, right: KeyedRecords) -> Iterator[KeyedDifference]:
-    """Yield the records that differ."""
+def compare_keyed(left: KeyedRecords, right: KeyedRecords, allowed: Collection[str]) -> Iterator[KeyedDifference]:
+    """Yield the records that differ. ``allowed``: causes by which they may."""
     for number in range(_FILES):
-        yield from _compare(left.part(number), right.part(number))
+        yield from _compare(left.part(number), right.part(number), allowed)
 
 
-def _compare(left: HashedRows, right: HashedRows) -> Iterator[KeyedDifference]:
+def _compare(left: HashedRows, right: HashedRows, allowed: Collection[str]) -> Iterator[KeyedDifference]:
     same = _matched(left, right, ("timestamp", "contents"))
     ours, theirs = left[~same[0]], right[~same[1]]
     twice = _is_in(ours, right[same[1]]), _is_in(theirs, left[same[0]])
     yield KeyedDifference("missing", "duplicate", ours[twice[0]])
     yield KeyedDifference("extra", "duplicate", theirs[twice[1]])
     ours, theirs = ours[~twice[0]], theirs[~twice[1]]
-    for cause, names in (("timestamps", ("contents",)), ("changed", ("timestamp",))):
+    for names in (("contents",), ("body", "timestamp"), ("body",), ("timestamp",)):
         found = _matched(ours, theirs, names)
-        yield KeyedDifference("changed", cause, ours[found[0]])
+        one, other = _in_pairs(ours[found[0]], theirs[found[1]], names)
+        fields = pairs_that_differ(one, other)
+        yield KeyedDifference("changed", "changed", one[fields.contents])
+        for cause, rows in fields.causes(allowed):
+            yield KeyedDifference("changed", cause, one[rows])
         ours, theirs = ours[~found[0]], theirs[~found[1]]
     yield KeyedDifference("missing", "missing", ours)
     yield KeyedDifference("extra", "extra", theirs)
@@ -121,6 +128,13 @@ def _matched(left: HashedRows, right: HashedRows, names: Sequence[str]) -> tuple
         ranks[side] = _ranks(groups[side])
     found = ranks < np.where(on_left, counts[1][groups], counts[0][groups])
     return found[: len(left)], found[len(left) :]
+
+
+def _in_pairs(left: HashedRows, right: HashedRows, names: Sequence[str]) -> tuple[HashedRows, HashedRows]:
+    """Return as many records of both sides, each with the one that has its key and fields."""
+    groups = _groups(np.concatenate([left, right]), names)
+    ours, theirs = (np.argsort(each, kind="stable") for each in (groups[: len(left)], groups[len(left) :]))
+    return left[ours], right[theirs]
 
 
 def _is_in(rows: HashedRows, others: HashedRows) -> Bools:

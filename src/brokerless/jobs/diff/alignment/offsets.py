@@ -157,8 +157,7 @@ class OffsetAlignment:
                 chosen = np.flatnonzero(rows)[which]
                 self.tally.add("changed", cause, left.offsets[chosen])
                 same[chosen] = True
-        for cause in sorted(("headers", "timestamps"), key=lambda name: name in self.tally.allowed):
-            rows = getattr(fields, cause) & ~others & ~same  # where both differ, what is not allowed is the cause
+        for cause, rows in fields._replace(contents=others | same).causes(self.tally.allowed):
             self.tally.add("changed", cause, left.offsets[rows])
             same |= rows
         if not same.all():

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from brokerless.format.arrays import Bools, Int64s
 from brokerless.jobs.diff.causes import What
-from brokerless.jobs.diff.partition_diff import Difference
+from brokerless.jobs.diff.partition_diff import Difference, Hand
 
 Hashes = NDArray[np.uint64]
 
@@ -132,6 +132,11 @@ class DifferingRecords:
             self._count += len(entries)
             if self._count >= MOST_RECORDS:
                 self.flush()
+
+    def are_waiting(self, hand: Hand, hashes: Hashes) -> Bools:
+        """Return which of these a side has among the records that are not decided yet."""
+        waiting = [each[hand][each[f"on_{hand}"]] for each in self._entries]
+        return np.isin(hashes, np.concatenate(waiting)) if waiting else np.zeros(len(hashes), np.bool_)
 
     def flush(self) -> None:
         """Decide on all of them."""

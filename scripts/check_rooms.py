@@ -73,6 +73,7 @@ OPENERS = {
     "table_formats.iceberg.files": "writes files for pyiceberg",
     "jobs.restore.live.offset_map": "locks its directory",
     "jobs.diff.alignment.keys": "its own files in a temporary directory",
+    "jobs.diff.exported.offset_file": "its own file in a temporary directory",
     "jobs.report.page": "reads files of the package",
     "typed.protobuf.files": "reads what protoc wrote into its own directory",
     "views.explain.page": "reads files of the package",

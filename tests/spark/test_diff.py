@@ -33,9 +33,10 @@ def encrypted(to: Path) -> brokerless.Log:
     return brokerless.open(f"{to}@latest", key_pairs=private)
 
 
-def exported(form: str | None) -> Callable[[Path], Path]:
+def exported(form: str | None, *, decode: bool = False) -> Callable[[Path], Path]:
     def write(to: Path) -> Path:
-        brokerless.open(LOG).topic("users").export(to, **({} if form is None else {"as_": form}))  # type: ignore[arg-type]
+        options: dict[str, Any] = {} if form is None else {"as_": form}
+        brokerless.open(LOG).topic("users").export(to, decode=decode, **options)
         return to
 
     return write
@@ -47,6 +48,8 @@ SIDES: dict[str, Callable[[Path], Any]] = {
     "Parquet": exported(None),
     "Iceberg": exported("iceberg"),
     "Delta": exported("delta"),
+    "decoded Parquet": exported(None, decode=True),
+    "decoded Iceberg": exported("iceberg", decode=True),
 }
 
 

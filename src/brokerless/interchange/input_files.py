@@ -256,28 +256,44 @@ def _size(source: InputSource) -> int:
     return size
 
 
-def read_exported(path: str, done: Done) -> Iterator[pa.RecordBatch]:
-    """One of several files that are read at once, in small pieces, with rising offsets."""
+def exported_schema(path: str) -> pa.Schema:
+    """Return the columns of a Parquet file. Raises :class:`UnreadableError`."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with Location(path).open() as file:
+        try:
+            return pq.read_schema(open_parquet(path, file))
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise UnreadableError(path, f"this Parquet file cannot be read: {error}") from error
+
+
+def read_exported(
+    path: str, done: Done, *, may_repeat: bool = False, is_decoded: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """One of several files that are read at once, in small pieces, with rising offsets. ``may_repeat``: several
+    rows may have the same one. ``is_decoded``: keys and values may be of any type."""
     import pyarrow as pa
 
     last = -1
     with Location(path).open() as file:
-        for batch in _parquet(path, file, done, is_one=False):
+        for batch in _parquet(path, file, done, is_one=False, is_decoded=is_decoded):
             if "offset" not in batch.schema.names or batch.schema.field("offset").type != pa.int64():
                 text = "this is named as a file of an export, but has no offsets"
                 raise UnreadableError(path, text, Kind.FOREIGN_FILE)
             offsets = np.concatenate([[last], numbers(batch.column("offset"), np.int64)])
-            if not (offsets[1:] > offsets[:-1]).all():
+            falls = (np.less if may_repeat else np.less_equal)(offsets[1:], offsets[:-1])
+            if falls.any():
                 raise UnreadableError(path, "this is named as a file of an export, but its offsets do not rise")
             last = int(offsets[-1])
             yield batch
 
 
 def _parquet(
-    path: str, file: File, done: Done, part: InputSplit | None = None, *, is_one: bool = True
+    path: str, file: File, done: Done, part: InputSplit | None = None, *, is_one: bool = True, is_decoded: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """Yield the columns of records of a Parquet file. A file that is one of several yields small batches, all of one
-    type."""
+    type. ``is_decoded``: keys and values may be of any type."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -285,7 +301,8 @@ def _parquet(
         source = open_parquet(path, file)
         metadata = pq.read_metadata(source)
         schema = metadata.schema.to_arrow_schema()
-        normalize(_empty(schema))  # to refuse a file for its columns before anything is read
+        if not is_decoded:
+            normalize(_empty(schema))  # to refuse a file for its columns before anything is read
         compact, widest = _widths(metadata)
         # Without pre_buffer and with a buffer, a row group need not be in memory as a whole.
         options: Any = {"pre_buffer": False, "buffer_size": 1 << 20, "read_dictionary": compact if is_one else []}

@@ -98,7 +98,8 @@ class DiffRequest:
     )
     schemas: str | os.PathLike[str] | None = given(
         URL,
-        "where the schemas of both sides are, as for decoding: a log directory with the topic _schemas, JSON Lines of "
+        "where the schemas of both sides are, and those of a decoded table, as for decoding: a log directory with the "
+        "topic _schemas, JSON Lines of "
         "that topic, or a directory of .avsc, .proto and .json files (default: the topic _schemas of each side)",
         "PATH",
         default=None,
@@ -110,6 +111,14 @@ class DiffRequest:
         "PATH",
         default=None,
     )
+    key_format: str | None = given(
+        TEXT,
+        "of a decoded Parquet export on one side: the format that export was given for keys (default: auto); tables of "
+        "Iceberg and Delta say it",
+        "FORMAT",
+        default=None,
+    )
+    value_format: str | None = given(TEXT, "the same for values", "FORMAT", default=None)
     erasure: str | os.PathLike[str] | None = given(
         PATH,
         "the manifest of an erasure whose source is the left side, and whose output the right one: what it accounts "

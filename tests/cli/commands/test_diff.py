@@ -311,6 +311,14 @@ def test_loaded_records_are_those_of_the_file(run: Run, tmp_path: Path) -> None:
     brokerless.assert_same_log(DEMO / "data" / "orders-1", tmp_path / "to" / "orders-1", allow=["another-topic"])
 
 
+def test_a_decoded_table_is_a_side(run: Run, tmp_path: Path) -> None:
+    assert run("export", DEMO / "data", "-t", "users", "--to", tmp_path, "--as", "delta", "--decode").exit_code == 0
+    result = run("diff", DEMO / "data", tmp_path, "-t", "users")
+    assert (result.exit_code, "partition: the same" in result.out.decode()) == (0, True)
+    result = run("diff", DEMO / "data", tmp_path, "-t", "users", "--value-format", "longer")
+    assert (result.exit_code, "'longer' is none of" in result.err) == (2, True)
+
+
 def test_an_archive_and_a_bucket_are_sides(run: Run, tmp_path: Path) -> None:
     archive = shutil.make_archive(str(tmp_path / "data"), "zip", DEMO / "data")
     result = run("diff", DEMO / "data", f"zip://::{archive}", "-t", "orders")

@@ -69,15 +69,16 @@ epoch, and of these the longest, with each of the others, below the least of the
 are compared too. With --budget, a run compares so much, what differed or was compared longest ago first.
 
 With --align key, a topic's records are paired by key, time and contents, wherever they are: for another number of
-partitions, or another order. Hashes of all records are written to the temporary directory (44 bytes a record of each
+partitions, or another order. Hashes of all records are written to the temporary directory (52 bytes a record of each
 side), aborted records do not count, and what only one side has is missing or extra, also in compacted topics.
 
 A side may be a running cluster, kafka://HOST:PORT: a consumer that commits nothing reads one partition after the other
 into a temporary directory (TMPDIR), and records are compared, and groups, settings, topics, ACLs and names of users.
 --command-config has the settings of the client; brokerless[restore] has its library.
 
-A side may be what export wrote, without --decode: a directory of Parquet files, or tables of Iceberg or Delta. Each
-partition is copied into the temporary directory while it is compared.
+A side may be what export wrote: a directory of Parquet files, or tables of Iceberg or Delta. Each partition is copied
+into the temporary directory while it is compared. With decoded keys and values, the other side's records are decoded
+as export decodes them, by the schemas beside them or those of --schemas.
 
 What is damaged on a side could not be compared: such offsets are named, and count as no difference of records. Kafka's
 own topics are compared only where -t names them.

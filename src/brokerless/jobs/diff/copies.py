@@ -12,9 +12,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from brokerless.errors import UnreadableError, UnwritableError
-from brokerless.jobs.diff.copied_partition import CopiedPartition, Unread
+from brokerless.jobs.diff.copied_partition import CopiedPartition
+from brokerless.jobs.diff.exported.decoding import SIDES
 from brokerless.jobs.diff.exported.listing import TablePartition, list_tables, table_form
-from brokerless.jobs.diff.exported.rows import table_rows
+from brokerless.jobs.diff.exported.rows import CopyNotes, table_rows
+from brokerless.jobs.diff.exported.value_hashes import ValueHasher
 from brokerless.jobs.diff.live.cluster import ClientConfig, RunningPartition, connect, is_live, list_partitions
 from brokerless.jobs.diff.live.copy import consumed
 from brokerless.jobs.load.loader import Loading, load_into
@@ -43,21 +45,25 @@ def list_without_segments(
     return None if form is None else list_tables(location, form, is_wanted)
 
 
-def at_hand(partition: PartitionPath | None, stack: ExitStack) -> PartitionPath | None:
-    """Return a partition that can be read: its copy, if it has no segments, until ``stack`` ends. Raises
-    :class:`ClusterError`, and UnreadableError, also where the temporary directory (``TMPDIR``) has no room."""
+def at_hand(partition: PartitionPath | None, stack: ExitStack, hasher: ValueHasher) -> PartitionPath | None:
+    """Return a partition that can be read: its copy, if it has no segments, until ``stack`` ends. ``hasher``: of
+    decoded values, of which the copy has hashes. Raises :class:`ClusterError`, and UnreadableError, also where the
+    temporary directory (``TMPDIR``) has no room."""
     if isinstance(partition, RunningPartition):
         to = scratch_directory(stack)
         with consumed(partition) as source:
             copied = _written(partition, source.batches(), to)
             return replace(copied, begin=max(source.begin(), partition.begin))
     if isinstance(partition, TablePartition):
-        unread: list[Unread] = []
-        rows = table_rows(partition, scratch_directory(stack), unread)
+        notes = CopyNotes(scratch_directory(stack), hasher)
+        rows = table_rows(partition, scratch_directory(stack), notes)
         try:
             copied = _written(partition, rows, scratch_directory(stack))
             end = max(partition.end, end_offset(copied) or 0)  # others may have added rows
-            return replace(copied, end=end, unread=tuple(sorted(unread)))
+            undecoded = {} if partition.decoded is None else {name: notes.undecoded(name) for name in SIDES}
+            return replace(
+                copied, end=end, unread=tuple(sorted(notes.unread)), repeated=notes.repeated, undecoded=undecoded
+            )
         except RowError as error:
             raise UnreadableError(partition.url, f"these are no rows of an export: {error}") from error
     return partition

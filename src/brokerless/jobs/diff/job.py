@@ -15,6 +15,7 @@ from brokerless.errors import ClusterError, UnreadableError
 from brokerless.findings import BEFORE_FIRST_SEGMENT, Finding
 from brokerless.format.arrays import Int64s
 from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.columns import RecordColumns
 from brokerless.jobs.diff.alignment.erased_records import ErasedRecords
 from brokerless.jobs.diff.alignment.mapped_side import MappedSide
 from brokerless.jobs.diff.alignment.offsets import OffsetAlignment
@@ -25,6 +26,9 @@ from brokerless.jobs.diff.alignment.tally import Tally
 from brokerless.jobs.diff.causes import ALLOWED, allowed_causes
 from brokerless.jobs.diff.copied_partition import CopiedPartition
 from brokerless.jobs.diff.copies import at_hand
+from brokerless.jobs.diff.exported.decoding import DecodedHashes
+from brokerless.jobs.diff.exported.offset_file import read_offsets, repeated_offsets
+from brokerless.jobs.diff.exported.value_hashes import ValueHasher
 from brokerless.jobs.diff.pairs import OffsetRuns, Pair
 from brokerless.jobs.diff.partition_diff import (
     ONLY_ON,
@@ -50,6 +54,8 @@ from brokerless.tables.read_options import bound
 LISTED = 10
 """Differences of a partition that are listed, unless another number is requested."""
 _MOST_FINDINGS = 1000
+_MOST_REPEATED = 1 << 17
+"""Offsets of repeated rows that are counted at once."""
 _SIDES: tuple[Hand, Hand] = ("left", "right")
 
 
@@ -167,14 +173,15 @@ def _compare_pair(pair: Pair, settings: DiffSettings, stack: ExitStack, done: Do
     if equal is not None and equal.is_all:
         done(sum(each.size for each in pair.partitions))
         return replace(result, records=equal.records, same=equal.records)
-    pair = replace(pair, left=at_hand(pair.left, stack), right=at_hand(pair.right, stack))
+    hasher = ValueHasher()
+    pair = replace(pair, left=at_hand(pair.left, stack, hasher), right=at_hand(pair.right, stack, hasher))
     left, right = (
         replace(known, start_offset=each.begin, end_offset=each.end) if isinstance(each, CopiedPartition) else known
         for known, each in ((left, pair.left), (right, pair.right))
     )
     result = replace(result, left=left, right=right)
     if pair.anchors is not None:
-        return _compare_sequence(pair, result, pair.anchors, settings=settings, done=done)
+        return _compare_sequence(pair, result, pair.anchors, settings=settings, done=done, hasher=hasher)
     shown, right = right, right if pair.runs is None else _by_source(right, pair.runs)
     start, end = max(left.start_offset, right.start_offset), min(left.end_offset, right.end_offset)
     if left.is_empty or right.is_empty:
@@ -182,7 +189,7 @@ def _compare_pair(pair: Pair, settings: DiffSettings, stack: ExitStack, done: Do
     if start > end:
         text = f"no offset in common: {left} on the left, {right} on the right"
         return replace(result, problem="no-common-offset", explanation=text)
-    compared = _compare(pair, replace(result, right=right), (start, end), settings=settings, done=done)
+    compared = _compare(pair, replace(result, right=right), (start, end), settings=settings, done=done, hasher=hasher)
     return replace(compared, right=shown)
 
 
@@ -210,8 +217,9 @@ def summarize(partition: PartitionPath, limit: int | None = None) -> SideSummary
 
 
 def _compare(
-    pair: Pair, result: PartitionDiff, common: tuple[int, int], *, settings: DiffSettings, done: Done
-) -> PartitionDiff:
+    pair: Pair, result: PartitionDiff, common: tuple[int, int], *, settings: DiffSettings, done: Done,
+    hasher: ValueHasher,
+) -> PartitionDiff:  # fmt: skip
     assert pair.left is not None
     assert pair.right is not None
     assert result.left is not None
@@ -229,7 +237,10 @@ def _compare(
     not_read: list[Uncompared] = []
     for hand in _SIDES:
         to_the_end = summaries[hand].end_offset == end and end != pair.limit
-        own = SideSettings(begin, end, settings.quick, settings.max_batch_bytes, to_the_end=to_the_end)
+        own = SideSettings(
+            begin, end, settings.quick, settings.max_batch_bytes, to_the_end=to_the_end,
+            recode=_recoding(pair, hand, hasher),
+        )  # fmt: skip
         if hand == "right" and pair.runs is not None:
             sides[hand] = MappedSide(partitions[hand], own, findings.add, done, runs=pair.runs)
         else:
@@ -245,7 +256,8 @@ def _compare(
             not_read.append(Uncompared(OTHER[hand], *unread, records=before, finding=remote))
     left, right = sides["left"], sides["right"]
     erased = None if pair.erasure is None else ErasedRecords(pair.erasure, left, right)
-    schema_ids = None if settings.schemas is None else SchemaIds(settings.schemas, pair.topic)
+    is_decoded = pair.decoding is not None
+    schema_ids = None if settings.schemas is None or is_decoded else SchemaIds(settings.schemas, pair.topic)
     alignment = OffsetAlignment(left, right, tally, erased=erased, schema_ids=schema_ids)
     try:
         if begin == start or begin < end:
@@ -266,11 +278,23 @@ def _compare(
     uncompared = [each for each in uncompared if each.last_offset is not None]
     for cause, offsets in sides["right"].unknown:
         tally.add("extra", cause, offsets)
+    _add_repeated(sides, tally)
     return _counted(result, tally, sides, settings, uncompared=uncompared, findings=findings)
 
 
+def _recoding(pair: Pair, hand: Hand, hasher: ValueHasher) -> Callable[[RecordColumns], RecordColumns] | None:
+    """Return what puts hashes of decoded values in place of the bytes of a side, if the other one is a decoded table,
+    whose copy has them."""
+    own, table = (pair.left, pair.right) if hand == "left" else (pair.right, pair.left)
+    if pair.decoding is None or isinstance(own, CopiedPartition) or not isinstance(table, CopiedPartition):
+        return None
+    has_same_offsets = pair.runs is None and pair.anchors is None
+    undecoded = {name: read_offsets(path) for name, path in table.undecoded.items()} if has_same_offsets else {}
+    return DecodedHashes(pair.decoding.columns, hasher).in_log(pair.decoding, undecoded)
+
+
 def _compare_sequence(
-    pair: Pair, result: PartitionDiff, anchors: Int64s, *, settings: DiffSettings, done: Done
+    pair: Pair, result: PartitionDiff, anchors: Int64s, *, settings: DiffSettings, done: Done, hasher: ValueHasher
 ) -> PartitionDiff:
     """Compare two sides with the same records in the same order, and other offsets."""
     findings, tally = _FindingsOnce(), Tally(settings.allowed, settings.limit)
@@ -283,7 +307,10 @@ def _compare_sequence(
     }  # fmt: skip
     sides: dict[Hand, SideReader] = {}
     for hand, (partition, summary) in both.items():
-        own = SideSettings(summary.start_offset, summary.end_offset, False, settings.max_batch_bytes)
+        own = SideSettings(
+            summary.start_offset, summary.end_offset, False, settings.max_batch_bytes,
+            recode=_recoding(pair, hand, hasher),
+        )  # fmt: skip
         sides[hand] = SideReader(partition, own, findings.add, done)
     alignment = SequenceAlignment(sides["left"], sides["right"], tally, anchors)
     try:
@@ -291,13 +318,27 @@ def _compare_sequence(
     finally:
         for side in sides.values():
             side.close()
+    _add_repeated(sides, tally)
     uncompared = list(alignment.uncompared())
     if not (alignment.has_met or uncompared or result.left.is_empty or result.right.is_empty):
         return replace(result, problem="no-common-offset", explanation="no record in common: no mirror of this log")
     return _counted(
-        result, tally, sides, settings, uncompared=uncompared, findings=findings,
+        result,
+        tally,
+        sides,
+        settings,
+        uncompared=uncompared,
+        findings=findings,
         right_offset=alignment.right_offsets.get,
-    )  # fmt: skip
+    )
+
+
+def _add_repeated(sides: Mapping[Hand, SideReader], tally: Tally) -> None:
+    """Count the rows of a table of which it has one with the same offset before."""
+    for hand, side in sides.items():
+        offsets = repeated_offsets(side.partition)
+        for at in range(0, len(offsets), _MOST_REPEATED):
+            tally.add(ONLY_ON[hand], "duplicate", side.common_offsets(offsets[at : at + _MOST_REPEATED]))
 
 
 @dataclass(slots=True)
@@ -379,15 +420,17 @@ def _with_records(
 
 
 def _view(partition: PartitionPath, offset: int, settings: DiffSettings) -> RecordView | None:
+    is_decoded = isinstance(partition, CopiedPartition) and bool(partition.undecoded)  # its copy has hashes
+    has_keys = settings.show_keys and not is_decoded
     reading = Reading(
-        Range(offset, offset + 1), values=False, keys=settings.show_keys, control=True,
+        Range(offset, offset + 1), values=False, keys=has_keys, control=True,
         max_batch_bytes=settings.max_batch_bytes,
     )  # fmt: skip
     for each in read_partition(partition, reading, ignore):
         columns = each.decoded.columns
         row = int(np.argmax(each.rows)) if each.rows is not None else 0
         key = None
-        if settings.show_keys and not columns.key_null[row]:
+        if has_keys and not columns.key_null[row]:
             key = columns.key_data[columns.key_ends[row] : columns.key_ends[row + 1]].tobytes()
         header_names = tuple(
             columns.header_key_data[columns.header_key_ends[at] : columns.header_key_ends[at + 1]]

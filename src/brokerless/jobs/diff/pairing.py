@@ -13,6 +13,8 @@ from brokerless.jobs.diff.alignment.schema_ids import SchemaPaths
 from brokerless.jobs.diff.beside.groups import Counterpart
 from brokerless.jobs.diff.beside.mirrored_position import mirrored_position
 from brokerless.jobs.diff.equal_segments import add_equal_segments
+from brokerless.jobs.diff.exported.listing import TablePartition
+from brokerless.jobs.diff.exported.topic_decoding import topic_decodings
 from brokerless.jobs.diff.mirrors import load_offset_syncs, pair_by_syncs
 from brokerless.jobs.diff.pairs import OffsetRuns, Pair, Side, load_offset_runs, pair, pair_by_map
 from brokerless.kafka_names import TopicPartition
@@ -22,6 +24,7 @@ from brokerless.progress import Report
 from brokerless.requests.comparing import DiffRequest
 from brokerless.tables.read_options import bound
 from brokerless.typed.schema_source import TOPIC
+from brokerless.typed.topic_type import Decoding
 
 
 def check_pairing(request: DiffRequest) -> None:
@@ -63,6 +66,27 @@ def requested_pairs(
         return pair_by_syncs(left, replace(right, partitions=_possible_mirrors(right)), syncs)
     pairs = add_equal_segments(pair(*sides), sides) if runs is None else pair_by_map(*sides, runs)
     return pairs if request.erasure is None else add_erasure(pairs, os.fspath(request.erasure), sides[1])
+
+
+def with_decodings(pairs: Sequence[Pair], request: DiffRequest) -> list[Pair]:
+    """Return pairs with how bytes are decoded that are compared with a decoded table. Raises :class:`UsageError`."""
+    found = topic_decodings(((each.left, each.right) for each in pairs), requested_decoding(request))
+    if found and request.erasure is not None:
+        text = "the manifest of an erasure has digests of bytes, and a decoded table has none"
+        raise UsageError(f"{text}; leave --erasure out")
+    return [replace(each, decoding=found.get(_table_topic(each))) for each in pairs] if found else list(pairs)
+
+
+def _table_topic(pair: Pair) -> str:
+    is_left = isinstance(pair.left, TablePartition) and pair.left.decoded is not None
+    table = pair.left if is_left else pair.right
+    return "" if table is None else table.topic or ""
+
+
+def requested_decoding(request: DiffRequest) -> Decoding:
+    """Return what a request says of decoding. Raises :class:`UsageError` for an unknown format."""
+    schemas = None if request.schemas is None else os.fspath(request.schemas)
+    return Decoding(schemas, request.key_format or "auto", request.value_format or "auto")
 
 
 def _possible_mirrors(side: Side) -> list[PartitionPath]:

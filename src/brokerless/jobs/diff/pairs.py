@@ -13,6 +13,7 @@ from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.format.arrays import Bools, Int64s
 from brokerless.jobs.diff.copied_partition import CopiedPartition
+from brokerless.jobs.diff.exported.decoding import TableDecoding
 from brokerless.jobs.diff.live.cluster import ClientConfig, is_live, undescribed_topics
 from brokerless.jobs.named_partitions import topic_id_of_partition
 from brokerless.jobs.prove.claims import PartitionClaim
@@ -129,7 +130,8 @@ class Pair:
     their order is the same, pairs of offsets that are one record (int64, shape ``(n, 2)``). ``is_replica``: both are
     replicas of one cluster. ``is_undescribed``: the side without it is a running cluster that does not describe its
     topic to this client. ``erasure``: what was erased of the left side, for the right one. ``equal``: what both begin
-    with, by the SHA-256 of their segments, and is not read."""
+    with, by the SHA-256 of their segments, and is not read. ``decoding``: how the bytes of the one are decoded, where
+    the other one is a decoded table."""
 
     topic: str | None
     partition: int | None
@@ -144,6 +146,7 @@ class Pair:
     is_undescribed: bool = False
     erasure: ErasureClaims | None = None
     equal: EqualSegments | None = None
+    decoding: TableDecoding | None = None
 
     @property
     def partitions(self) -> list[PartitionPath]:

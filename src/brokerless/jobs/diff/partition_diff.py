@@ -45,6 +45,11 @@ class Difference:
     right: RecordView | None = None
 
     @property
+    def key(self) -> bytes | None:
+        """The key of the first record, None unless keys are shown."""
+        return next((each.key for each in (self.left, self.right) if each is not None and each.key is not None), None)
+
+    @property
     def sentence(self) -> str:
         """What is wrong with the records."""
         on = {"missing": "missing on the right", "extra": "on the right only", "changed": "changed"}[self.what]
@@ -74,7 +79,7 @@ class Difference:
         where = f"offset {self.first_offset}" if one else f"offsets {self.first_offset} to {self.last_offset}"
         many = "" if one else f" ({count_of(self.records, 'record')})"
         first = self.left or self.right
-        key = "" if first is None or first.key is None else f", key {_shown(first.key)}"
+        key = "" if self.key is None else f", key {_shown(self.key)}"
         when = "" if first is None or self.cause == "timestamps" else f" ({_time(first)})"
         return f"{where}{many}{key}: {self.sentence}{when}"
 

@@ -10,10 +10,18 @@ from brokerless.errors import UnreadableError
 from brokerless.jobs.diff.beside.groups import GroupSettings
 from brokerless.jobs.diff.beside.parts import GROUPS, ONLY, RECORDS, BesideRecords, compare_beside_records, requested
 from brokerless.jobs.diff.job import DiffSettings, DiffTask, diff, diff_task
-from brokerless.jobs.diff.pairing import check_pairing, requested_pairs, requested_runs, requested_schemas, targets_of
+from brokerless.jobs.diff.pairing import (
+    check_pairing,
+    requested_decoding,
+    requested_pairs,
+    requested_runs,
+    requested_schemas,
+    targets_of,
+    with_decodings,
+)
 from brokerless.jobs.diff.pairs import Pair, Side
 from brokerless.jobs.diff.partition_diff import PartitionDiff
-from brokerless.jobs.diff.topics import TopicPair, by_key, diff_topic_task, pair_topics
+from brokerless.jobs.diff.topics import TopicPair, by_key, decoded_topics, diff_topic_task, pair_topics
 from brokerless.progress import Done, Report
 from brokerless.requests.comparing import DiffRequest
 
@@ -65,12 +73,16 @@ def plan_diff(
     is_keyed, runs = by_key(request), requested_runs(request)
     parts = requested(request.only, _parts_of(request, is_keyed))
     by_offset = () if is_keyed else requested_pairs(request, sides, runs, report)
-    pairs = pair_topics(*sides) if is_keyed else by_offset
+    pairs: Sequence[Pair] | Sequence[TopicPair] = ()
+    if RECORDS in parts and is_keyed:
+        pairs = decoded_topics(pair_topics(*sides), requested_decoding(request))
+    elif RECORDS in parts:
+        pairs = with_decodings(by_offset, request)
     targets = targets_of(by_offset, runs, settings.max_batch_bytes)
     topics = {each.topic or "" for side in sides for each in side.partitions} if is_narrowed else None
     of_groups = GroupSettings(settings.allowed, topics, settings.max_batch_bytes, targets, partitions=numbers)
     return DiffPlan(
-        sides, parts, is_named=bool(request.only), pairs=pairs if RECORDS in parts else (),
+        sides, parts, is_named=bool(request.only), pairs=pairs,
         work=diff_topic_task if is_keyed else diff_task, settings=settings, of_groups=of_groups,
     )  # fmt: skip
 

@@ -69,7 +69,6 @@ class Diff:
 
 
 def _row(partition: PartitionDiff, each: Difference) -> dict[str, Any]:
-    first = each.left or each.right
     return {
         "topic": partition.topic,
         "partition": partition.partition,
@@ -80,5 +79,5 @@ def _row(partition: PartitionDiff, each: Difference) -> dict[str, Any]:
         "records": each.records,
         "leftTimestamp": None if each.left is None else each.left.timestamp,
         "rightTimestamp": None if each.right is None else each.right.timestamp,
-        "key": None if first is None else first.key,
+        "key": each.key,
     }

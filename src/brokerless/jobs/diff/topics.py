@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +16,11 @@ from brokerless.jobs.diff.alignment.blocks import HashedRows
 from brokerless.jobs.diff.alignment.keys import KeyedDifference, KeyedRecords, compare_keyed
 from brokerless.jobs.diff.alignment.tally import Tally
 from brokerless.jobs.diff.causes import What
+from brokerless.jobs.diff.copied_partition import CopiedPartition
 from brokerless.jobs.diff.copies import at_hand
+from brokerless.jobs.diff.exported.decoding import DecodedHashes, TableDecoding
+from brokerless.jobs.diff.exported.topic_decoding import topic_decodings
+from brokerless.jobs.diff.exported.value_hashes import ValueHasher
 from brokerless.jobs.diff.job import DiffTask, summarize
 from brokerless.jobs.diff.pairs import Side, by_name
 from brokerless.jobs.diff.partition_diff import Hand, PartitionDiff, SideSummary, Uncompared
@@ -25,6 +29,7 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.progress import Done
 from brokerless.requests.comparing import DiffRequest
+from brokerless.typed.topic_type import Decoding
 
 _HANDS: tuple[Hand, Hand] = ("left", "right")
 _MOST_ROWS = 1 << 20
@@ -33,11 +38,13 @@ _MOST_ROWS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class TopicPair:
-    """A topic's partitions on both sides, by their numbers."""
+    """A topic's partitions on both sides, by their numbers. ``decoding``: how the bytes of one side are decoded, where
+    the other one is a decoded table."""
 
     topic: str
     left: Mapping[int, PartitionPath]
     right: Mapping[int, PartitionPath]
+    decoding: TableDecoding | None = None
 
     @property
     def partitions(self) -> list[PartitionPath]:
@@ -52,6 +59,14 @@ def pair_topics(left: Side, right: Side) -> list[TopicPair]:
         for (topic, number), each in by_name(side.partitions).items():
             found[topic][at][number] = each
     return [TopicPair(topic, *sides) for topic, sides in sorted(found.items())]
+
+
+def decoded_topics(pairs: Sequence[TopicPair], asked: Decoding) -> list[TopicPair]:
+    """Return topics with how bytes are decoded that are compared with a decoded table. ``asked``: as
+    :func:`topic_decodings` takes it, which raises the same."""
+    both = ((one, other) for each in pairs for one in each.left.values() for other in each.right.values())
+    found = topic_decodings(both, asked)
+    return [replace(each, decoding=found.get(each.topic)) for each in pairs]
 
 
 def diff_topic_task(task: DiffTask[TopicPair], done: Done) -> list[PartitionDiff | UnreadableError]:
@@ -86,6 +101,7 @@ def by_key(request: DiffRequest) -> bool:
 
 def _compare(task: DiffTask[TopicPair], stack: ExitStack, done: Done) -> Iterable[PartitionDiff]:
     pair, settings, scratch = task.pair, task.settings, scratch_directory(stack)
+    values = ValueHasher()
     hasher, sides, damaged = KeyHasher(), list[KeyedRecords](), dict[tuple[Hand, int], list[Finding]]()
     with unwritable(scratch):
         for hand, side in zip(_HANDS, (pair.left, pair.right), strict=True):
@@ -93,9 +109,11 @@ def _compare(task: DiffTask[TopicPair], stack: ExitStack, done: Done) -> Iterabl
             for number, partition in sorted(side.items()):
                 with ExitStack() as copy:
                     own = damaged[hand, number] = []
-                    there = at_hand(partition, copy)
+                    there = at_hand(partition, copy, values)
                     assert there is not None
-                    records.add(there, settings.max_batch_bytes, own.append, done)
+                    decoding = None if isinstance(there, CopiedPartition) else pair.decoding
+                    recode = None if decoding is None else DecodedHashes(decoding.columns, values).in_log(decoding, {})
+                    records.add(there, settings.max_batch_bytes, own.append, done, recode=recode)
             sides.append(records)
         tallies = {
             number: Tally(settings.allowed, settings.limit) for number in sorted(pair.left.keys() | pair.right.keys())

@@ -117,7 +117,7 @@ class PlannedTables:
         if topic_type is not None:
             wide = tuple(_too_wide(topic_type, self.store.describe(topic)))
             own[-1] = replace(own[-1], findings=(*own[-1].findings, *wide))
-            topic_type = _into(topic_type, schema, form)
+            topic_type = into_table(topic_type, schema, form)
             records = topic_type.schema(SCHEMA)
         self.begun[topic], self.schemas[topic] = state, schema
         target = DataTarget(form, topic, "", schema)  # where it is, is known when the table is there
@@ -228,7 +228,7 @@ def _too_wide(topic_type: TopicType, path: str) -> Iterator[Finding]:
             yield Kind.TOO_MANY_FIELDS.at(path, text)
 
 
-def _into(topic_type: TopicType, schema: pa.Schema, form: TableFormat) -> TopicType:
+def into_table(topic_type: TopicType, schema: pa.Schema, form: TableFormat) -> TopicType:
     """The types to decode into, so that all values that were decoded fit into the table."""
 
     def side(own: SideType, name: str) -> SideType:

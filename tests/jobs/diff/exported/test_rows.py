@@ -14,7 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 from tests.jobs.diff.planted import START, Batches, ModelBatch, ModelRecord, random_log, write
 
 import brokerless
-from brokerless.errors import UnreadableError, UnwritableError, UsageError
+from brokerless.errors import UnreadableError, UnwritableError
 from brokerless.jobs.diff import copies
 from brokerless.jobs.diff.partition_diff import PartitionDiff
 from brokerless.table_formats.catalog import Catalog
@@ -217,16 +217,55 @@ def test_a_table_of_several_partitions_has_each_of_them(tmp_path: Path) -> None:
         assert {cause for each in found.partitions for cause in each.causes or {}} <= {"control"}
 
 
-def test_decoded_tables_and_rows_of_others_are_refused(tmp_path: Path) -> None:
-    chance = random.Random(4)
-    write(tmp_path / "log", [ModelBatch((ModelRecord(0, START, b"key", b'{"a": 1}'),))], chance)
-    with pytest.raises(UsageError, match="decoded keys and values, of which the bytes are not there"):
-        compare(tmp_path / "log", export(tmp_path / "log", tmp_path / "decoded", "delta", decode=True))
-    to = export(tmp_path / "log", tmp_path / "to", "delta")
-    table = DeltaTable(str(to / "topic"))
-    write_deltalake(table, table.to_pyarrow_table(), mode="append")
-    with pytest.raises(UnreadableError, match="no rows of an export"):
-        compare(tmp_path / "log", to)
+def add_again(to: Path, form: str | None, offsets: list[int]) -> None:
+    """Write rows of a table once more: into the same file, or another one, as somebody might."""
+    if form == "delta":
+        table = DeltaTable(str(to / "topic"))
+        rows = table.to_pyarrow_table()
+        chosen = [each["offset"] in offsets for each in rows.column("kafka").to_pylist()]
+        write_deltalake(table, rows.filter(chosen), mode="append")
+        return
+    for path in to.rglob("*.parquet"):
+        rows = pq.ParquetFile(path).read()
+        own = [each["offset"] for each in (rows.column("kafka") if form else rows).to_pylist()]
+        taken = sorted([*range(len(own)), *(at for at, each in enumerate(own) if each in offsets)])
+        pq.write_table(rows.take(taken), path)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("again", [[7], [0, 1, 2, 29], [*range(11), *range(12, 30)]])
+def test_a_row_that_is_there_twice_is_a_duplicate(form: str | None, again: list[int], tmp_path: Path) -> None:
+    """And all other rows are compared, one of which was changed."""
+    records = [ModelRecord(at, START + at * 40_000_000, b"key-%d" % at, b"value %d" % at) for at in range(30)]
+    write(tmp_path / "log", [ModelBatch(tuple(records))], random.Random(6))
+    to = export(tmp_path / "log", tmp_path / "to", form)
+    add_again(to, form, again)
+    records[11] = ModelRecord(11, records[11].timestamp, b"key-11", b"other")
+    write(tmp_path / "now", [ModelBatch(tuple(records))], random.Random(6))
+    for sides, what in (((tmp_path / "now", to), "extra"), ((to, tmp_path / "now"), "missing")):
+        found = compare(*sides)
+        assert found.causes == {"duplicate": len(again), "changed": 1}
+        assert (getattr(found, what), found.same, found.is_same) == (len(again), 29, False)
+        twice = [each for each in found.differences if each.cause == "duplicate"]
+        assert [twice[0].first_offset, twice[-1].last_offset] == [again[0], again[-1]]
+        assert f"twice on the {'right' if what == 'extra' else 'left'}" in str(twice[0])
+        keyed = compare(*sides, align="key")
+        assert keyed.causes == {"duplicate": len(again), "changed": 1}
+        assert compare(*sides, allow=["duplicate", "changed"]).is_same
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_all_rows_of_one_offset_take_the_room_of_one(form: str | None, tmp_path: Path) -> None:
+    write(tmp_path / "log", [ModelBatch((ModelRecord(0, START, b"key", b"value"),))], random.Random(6))
+    to = export(tmp_path / "log", tmp_path / "to", form)
+    if form == "delta":
+        row = DeltaTable(str(to / "topic")).to_pyarrow_table()
+        write_deltalake(str(to / "topic"), row.take([0] * 39_999), mode="append")
+    else:
+        for path in to.rglob("*.parquet"):
+            pq.write_table(pq.ParquetFile(path).read().take([0] * 40_000), path)
+    found = compare(tmp_path / "log", to)
+    assert (found.causes, found.same) == ({"duplicate": 39_999}, 1)
 
 
 @pytest.mark.parametrize(("column", "value", "text"), [

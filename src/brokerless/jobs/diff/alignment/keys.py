@@ -7,7 +7,7 @@ contents are the same, as often as both sides have them. Of a record without a k
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -15,10 +15,12 @@ from typing import BinaryIO
 import numpy as np
 
 from brokerless.format.arrays import Bools, Int64s
+from brokerless.format.columns import RecordColumns
 from brokerless.jobs.compact.key_offsets import KeyHasher
 from brokerless.jobs.diff.alignment.blocks import HashedRows, hash_bodies, hash_headers, pairs_that_differ
 from brokerless.jobs.diff.causes import What
 from brokerless.jobs.diff.copied_partition import CopiedPartition
+from brokerless.jobs.diff.exported.offset_file import repeated_offsets
 from brokerless.log.directory import PartitionPath
 from brokerless.log.partition import Reading, read_partition, transactions_of
 from brokerless.progress import Done, Report
@@ -50,8 +52,12 @@ class KeyedRecords:
         self._directory, self._hasher = directory, hasher
         directory.mkdir()
 
-    def add(self, partition: PartitionPath, max_batch_bytes: int, report: Report, done: Done) -> None:
-        """Adds the records of a partition, without those that were aborted. Raises OSError."""
+    def add(
+        self, partition: PartitionPath, max_batch_bytes: int, report: Report, done: Done, *,
+        recode: Callable[[RecordColumns], RecordColumns] | None = None,
+    ) -> None:  # fmt: skip
+        """Adds the records of a partition, without those that were aborted. ``recode``: as :class:`SideSettings` has
+        it. Raises OSError."""
         for each in partition.unread if isinstance(partition, CopiedPartition) else ():
             report(each.finding)
         number, count = partition.partition or 0, 0
@@ -59,7 +65,7 @@ class KeyedRecords:
         files: dict[int, BinaryIO] = {}
         try:
             for each in read_partition(partition, reading, report):
-                columns = each.decoded.columns
+                columns = each.decoded.columns if recode is None else recode(each.decoded.columns)
                 rows = np.zeros(columns.rows, ROW)
                 rows["partition"], rows["offset"] = number, columns.offset[: columns.rows]
                 rows["timestamp"] = columns.timestamp[: columns.rows]
@@ -67,7 +73,7 @@ class KeyedRecords:
                 rows["key"], rows["body"] = self._hasher.hash(columns, has_key), hash_bodies(self._hasher, columns)
                 rows["contents"] = rows["body"] + hash_headers(self._hasher, columns)
                 rows["key"][~has_key, 0] = rows["body"][~has_key]  # else all of them would be in one file
-                rows = rows if each.rows is None else rows[each.rows]
+                rows = _with_repeated(rows if each.rows is None else rows[each.rows], partition)
                 count += len(rows)
                 self._write(rows, files)
         finally:
@@ -91,6 +97,15 @@ class KeyedRecords:
         path = self._directory / str(number)
         rows = np.fromfile(path, ROW) if path.exists() else np.zeros(0, ROW)
         return rows[np.lexsort((rows["offset"], rows["partition"]))]
+
+
+def _with_repeated(rows: HashedRows, partition: PartitionPath) -> HashedRows:
+    """Add the rows of a table that came again, which its copy has once."""
+    repeated = repeated_offsets(partition)
+    if not len(rows) or not len(repeated):
+        return rows
+    start, stop = np.searchsorted(repeated, [rows["offset"][0], rows["offset"][-1] + 1]).tolist()
+    return np.concatenate([rows, rows[np.searchsorted(rows["offset"], repeated[start:stop])]])
 
 
 def compare_keyed(left: KeyedRecords, right: KeyedRecords, allowed: Collection[str]) -> Iterator[KeyedDifference]:

@@ -49,15 +49,17 @@ class LastOfKeys:
             return self._whole
         table = LastRows(MOST_BYTES, lowest, highest)
         side = self._side
+        recode = side.settings.recode
         reading = Reading(
             Range(side.own_offset(self._start), None if self._end is None else side.own_offset(self._end)),
-            values=False,
-            headers=False,
+            values=recode is not None,
+            headers=recode is not None,
             transactions=side.transactions,
             max_batch_bytes=side.settings.max_batch_bytes,
         )
         for each in read_partition(side.partition, reading, ignore):
-            columns, rows = each.decoded.columns, each.decoded.columns.rows
+            columns = each.decoded.columns if recode is None else recode(each.decoded.columns)
+            rows = columns.rows
             chosen = columns.key_null[:rows] == 0
             if each.rows is not None:
                 chosen &= each.rows

@@ -4,7 +4,7 @@ read."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,6 +16,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.format.arrays import Bools, Int64s
 from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.columns import RecordColumns
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.decoder import DecodedRecords, Decoder, decode_whole, load_decoding_kernels
 from brokerless.jobs.diff.alignment.blocks import Block
@@ -46,13 +47,15 @@ _NOT_DECODED = MAX_INT64
 class SideSettings:
     """How a side is read. ``quick``: batches are compared by their headers, and only those that differ are read, so
     that no other checksum is verified. The common offsets are ``start <= offset < end``; ``to_the_end``: it ends there
-    itself, so that what follows is of interest as well."""
+    itself, so that what follows is of interest as well. ``recode``: puts other bytes in place of keys and values, by
+    which records are compared."""
 
     start: int
     end: int
     quick: bool = False
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     to_the_end: bool = False
+    recode: Callable[[RecordColumns], RecordColumns] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,7 +350,9 @@ class SideReader:
             repeats = self._repeats(part.batches)
             for decoded in decode_whole(self._decoder, part.buffer, part.batches, part.base):
                 self._add_damages(decoded, part, rows)
-                yield self._ascending_records(_block(decoded, part, repeats), part, rows.path)
+                block = self._ascending_records(_block(decoded, part, repeats), part, rows.path)
+                recode = self.settings.recode
+                yield block if recode is None else replace(block, columns=recode(block.columns))
 
     def _check_late(self, part: Chunk, rows: BatchRows) -> Bools:
         """Verify checksums of batches that are decoded, where none was verified before."""

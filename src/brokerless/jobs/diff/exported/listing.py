@@ -8,9 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
+import pyarrow as pa
+
 from brokerless import arrow
-from brokerless.errors import BrokerlessError, UnreadableError, UsageError
+from brokerless.errors import BrokerlessError, UnreadableError
+from brokerless.interchange.hive_paths import find_sources
+from brokerless.interchange.input_files import exported_schema
 from brokerless.jobs.diff.copied_partition import CopiedPartition
+from brokerless.jobs.diff.exported.decoding import DecodedColumns
 from brokerless.log.directory import LogDirectory
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import directory_name, full_path, parent_directory
@@ -25,10 +30,12 @@ _TOPIC = "topic="
 
 @dataclass(frozen=True, slots=True)
 class TablePartition(CopiedPartition):
-    """A partition of a topic's table. ``form``: what the table is; ``store``: the directory that was exported to."""
+    """A partition of a topic's table. ``form``: what the table is; ``store``: the directory that was exported to;
+    ``decoded``: its columns of keys and values, where these are decoded."""
 
     form: ExportForm = "parquet"
     store: Location = field(default_factory=lambda: Location(""))
+    decoded: DecodedColumns | None = None
 
 
 def table_form(location: Location) -> ExportForm | None:
@@ -53,13 +60,12 @@ def list_tables(location: Location, form: ExportForm, is_wanted: Callable[[str],
     """Return the partitions that the tables of a directory have: those that were exported, and others that rows are of,
     which are looked for where a topic ``is_wanted``. ``end`` is what the export recorded; rows may be after it.
 
-    Raises :class:`UsageError` for tables of decoded records, UnreadableError for what cannot be read, and the errors of
-    the format's library."""
+    Raises :class:`UnreadableError` for what cannot be read, and the errors of the format's library."""
     found: list[TablePartition] = []
-    for store, state in _states(location, form):
+    for store, state, schema in _states(location, form):
+        decoded = None
         if state.is_decoded and is_wanted(state.topic):
-            text = f"the table of {state.topic} has decoded keys and values, of which the bytes are not there"
-            raise UsageError(f"{location}: {text}; compare what was exported without --decode")
+            decoded = _decoded_columns(store, form, state, schema)
         ends = {number: each.next_offset for number, each in state.partitions.items()}
         others = _partitions_of_rows(store, form, state.topic) if is_wanted(state.topic) else set[int]()
         for number in sorted(ends.keys() | others):
@@ -67,7 +73,7 @@ def list_tables(location: Location, form: ExportForm, is_wanted: Callable[[str],
             found.append(
                 TablePartition(
                     state.topic, number, Location(name), url=name, topic_id=state.topic_id, end=ends.get(number, 0),
-                    form=form, store=store,
+                    form=form, store=store, decoded=decoded,
                 )
             )  # fmt: skip
     return LogDirectory(location, "log-directory", tuple(found))
@@ -87,8 +93,26 @@ def _partitions_of_rows(store: Location, form: ExportForm, topic: str) -> set[in
     return {each for each in found if each is not None}
 
 
-def _states(location: Location, form: ExportForm) -> Iterator[tuple[Location, ExportState]]:
-    """Yield what each table says was exported, and the directory that all of them are in."""
+def _decoded_columns(store: Location, form: ExportForm, state: ExportState, schema: pa.Schema | None) -> DecodedColumns:
+    """The columns of keys and values of a table; of Parquet files, those that all of them have together."""
+    if schema is None:
+        directory = export_state.topic_directory(store, state.topic)
+        known: list[pa.Schema] = []
+        for each in find_sources(directory.path, (".parquet",)):
+            with suppress(UnreadableError):  # which is reported where it is read
+                own = exported_schema(each.files[0])
+                known.append(pa.schema([own.field(name) for name in ("key", "value") if name in own.names]))
+        schema = pa.unify_schemas(known, promote_options="permissive")
+    try:
+        return DecodedColumns.of(form, schema, state)
+    except KeyError as error:
+        text = f"these are no rows of an export: there is no column {error.args[0]}, so that it cannot be compared"
+        raise UnreadableError(f"{store}/{state.topic}", f"{text}; put back what was exported") from error
+
+
+def _states(location: Location, form: Form) -> Iterator[tuple[Location, ExportState, pa.Schema | None]]:
+    """Yield what each table says was exported, the directory that all of them are in, and its columns, but of Parquet
+    files."""
     path = full_path(location.path)
     above = parent_directory(path)
     is_one = above is not None and (location / (export_state.NAME if form == "parquet" else DELTA_LOG)).exists()
@@ -98,10 +122,10 @@ def _states(location: Location, form: ExportForm) -> Iterator[tuple[Location, Ex
         topics = [unquote(name.removeprefix(_TOPIC)) for name in sorted(names) if name.startswith(_TOPIC)]
         for topic in topics:
             if (state := export_state.load(store, topic)) is not None:
-                yield store, state
+                yield store, state, None
         return
     tables = open_store(form, store)
     for topic in tables.topics(sorted(names)):
         loaded = tables.load(topic)
         if loaded is not None:
-            yield store, loaded.state
+            yield store, loaded.state, loaded.schema

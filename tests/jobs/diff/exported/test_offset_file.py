@@ -1,0 +1,24 @@
+"""Offsets in a file are those that were written, in their order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from brokerless.jobs.diff.exported.offset_file import OffsetFile, read_offsets
+
+
+def test_offsets_are_those_that_were_written(tmp_path: Path) -> None:
+    parts = [np.array([0, 5, 5], np.int64), np.zeros(0, np.int64), np.array([(1 << 63) - 1], np.int64)]
+    with OffsetFile(tmp_path / "own") as file:
+        for part in parts:
+            file.add(part[::1])
+    assert read_offsets(tmp_path / "own").tolist() == np.concatenate(parts).tolist()
+
+
+def test_there_are_none_without_a_file(tmp_path: Path) -> None:
+    with OffsetFile(tmp_path / "empty"):
+        pass
+    for path in (None, tmp_path / "nowhere", tmp_path / "empty"):
+        assert read_offsets(path).tolist() == []

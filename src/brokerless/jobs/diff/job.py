@@ -159,6 +159,8 @@ def _compare_pair(pair: Pair, settings: DiffSettings, stack: ExitStack, done: Do
             text = "the offset syncs have nothing of it: not mirrored"
         return replace(result, problem="not-restored", explanation=text)
     if left is None or right is None:
+        if pair.is_table_lacking and all(each is None or each.is_empty for each in (left, right)):
+            return result
         problem, hand = ("only-right", "right") if left is None else ("only-left", "left")
         if pair.is_undescribed:
             text = f"this client may not describe the topic on the {OTHER[hand]}, so that it was not compared"

@@ -14,6 +14,7 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.format.arrays import Bools, Int64s
 from brokerless.jobs.diff.copied_partition import CopiedPartition
 from brokerless.jobs.diff.exported.decoding import TableDecoding
+from brokerless.jobs.diff.exported.listing import table_form
 from brokerless.jobs.diff.live.cluster import ClientConfig, is_live, undescribed_topics
 from brokerless.jobs.named_partitions import topic_id_of_partition
 from brokerless.jobs.prove.claims import PartitionClaim
@@ -131,7 +132,8 @@ class Pair:
     replicas of one cluster. ``is_undescribed``: the side without it is a running cluster that does not describe its
     topic to this client. ``erasure``: what was erased of the left side, for the right one. ``equal``: what both begin
     with, by the SHA-256 of their segments, and is not read. ``decoding``: how the bytes of the one are decoded, where
-    the other one is a decoded table."""
+    the other one is a decoded table. ``is_table_lacking``: the side without it is tables, which have no partition
+    without records."""
 
     topic: str | None
     partition: int | None
@@ -147,6 +149,7 @@ class Pair:
     erasure: ErasureClaims | None = None
     equal: EqualSegments | None = None
     decoding: TableDecoding | None = None
+    is_table_lacking: bool = False
 
     @property
     def partitions(self) -> list[PartitionPath]:
@@ -171,6 +174,11 @@ class Side:
     def url(self) -> str | None:
         """The URL of a running cluster, if the side is one."""
         return next((each.path for each in self.directories if is_live(each.path)), None)
+
+    @property
+    def is_tables(self) -> bool:
+        """Whether it is what ``export`` wrote."""
+        return all(table_form(each.location) is not None for each in self.directories)
 
     @property
     def is_one_partition(self) -> bool:
@@ -199,8 +207,18 @@ def pair(left: Side, right: Side) -> list[Pair]:
         if side.is_one_partition:
             chosen &= own.keys()
     unknown = _undescribed(left, theirs.keys() - ours.keys()) | _undescribed(right, ours.keys() - theirs.keys())
+    lacking = {
+        name
+        for side, own in ((left, ours), (right, theirs))
+        if chosen - own.keys() and side.is_tables
+        for name in chosen - own.keys()
+    }
     return [
-        replace(pair_of(name, ours.get(name), theirs.get(name)), is_undescribed=name[0] in unknown)
+        replace(
+            pair_of(name, ours.get(name), theirs.get(name)),
+            is_undescribed=name[0] in unknown,
+            is_table_lacking=name in lacking,
+        )
         for name in sorted(chosen)
     ]
 

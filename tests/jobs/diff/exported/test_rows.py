@@ -207,6 +207,27 @@ def test_a_partition_that_only_rows_have_is_one_of_the_table(form: str | None, t
     assert not found.is_same
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_a_partition_without_records_is_the_same_as_none_in_a_table(form: str | None, tmp_path: Path) -> None:
+    """An export writes nothing of it, nor of a topic that has no other one; but of all others."""
+    write(tmp_path / "log", [ModelBatch((ModelRecord(0, START, b"key", b"value"),))], random.Random(6))
+    for name, first in (("topic-1", 0), ("empty-0", 0), ("emptied-0", 700)):
+        (tmp_path / "log" / name).mkdir()
+        (tmp_path / "log" / name / f"{first:020}.log").touch()
+    to = tmp_path / "to"
+    brokerless.open(tmp_path / "log").export(to, **({} if form is None else {"as_": form}))  # type: ignore[arg-type]
+    for sides in ((tmp_path / "log", to), (to, tmp_path / "log")):
+        found = brokerless.diff(*sides)
+        assert found.is_same, [*found.lines()]
+        assert [(each.name, each.same) for each in found.partitions] == [
+            ("emptied-0", 0), ("empty-0", 0), ("topic-0", 1), ("topic-1", 0),
+        ]  # fmt: skip
+        assert brokerless.diff(*sides, topics=["empty"]).is_same
+    write(tmp_path / "more", [ModelBatch((ModelRecord(0, START, b"key", b"value"),))], random.Random(6))
+    (tmp_path / "more" / "topic-0").rename(tmp_path / "more" / "other-0")
+    assert not brokerless.diff(tmp_path / "more", to, topics=["other"]).is_same
+
+
 def test_a_table_of_several_partitions_has_each_of_them(tmp_path: Path) -> None:
     for form in FORMS:
         to = tmp_path / (form or "parquet")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 from tests.jobs.compact.logs import DAY, Round, clean_by_kafka, copy_of, write_log
+from tests.jobs.diff.planted import ModelBatch, ModelRecord, write
 from tests.kafka.jars import NEWEST, OLD_FORMATS
 from tests.kafka.written import START
 from tests.sources import sources_of
@@ -66,3 +68,36 @@ def test_our_compaction_leaves_the_same_records(tmp_path: Path) -> None:
         (partition,) = brokerless.diff(noted(cleaned, end), ours).partitions
         assert partition.is_same
         assert "compaction" not in (partition.causes or {}), "both took the same records"
+
+
+@pytest.mark.usefixtures("kafka_jars")
+def test_a_cleaned_log_that_lost_its_tail_is_unproven_and_the_rest_is_missing(tmp_path: Path) -> None:
+    """Kafka's cleaner took a record for a later one of its key. Where that is there still, it may have been compaction,
+    but nothing beside the log says that it is compacted; where it was in the lost tail, nothing explains it."""
+    chance = random.Random(1)
+    records = [ModelRecord(at, START + at, b"k%d" % chance.randrange(60), b"%d" % at) for at in range(400)]
+    batches = [ModelBatch(tuple(records[at : at + 10])) for at in range(0, 400, 10)]
+    source = write(tmp_path / "source", batches, chance, segments=5)
+    cleaned = copy_of(source, tmp_path / "cleaned")
+    clean_by_kafka([(cleaned, ROUNDS[0])])
+    first, *others = sorted(cleaned.glob("*.log"))
+    for path in (*others, *cleaned.glob("*index")):
+        path.unlink()
+    batches_left = brokerless.open(first).batches(["position", "lastOffset"]).read_all().to_pylist()
+    half = len(batches_left) // 2
+    with first.open("rb+") as file:
+        file.truncate(batches_left[half]["position"])
+    rows = brokerless.open(cleaned).records(["offset", "key"]).read_all().to_pylist()
+    last = {row["key"]: row["offset"] for row in rows}
+    kept, end = {row["offset"] for row in rows}, batches_left[half - 1]["lastOffset"] + 1
+    taken = [each for each in records[:end] if each.offset not in kept]
+    explained = [each for each in taken if last.get(each.key or b"", -1) > each.offset]
+    assert 0 < len(explained) < len(taken)
+    expected = {"unproven-compaction": len(explained), "missing": len(taken) - len(explained), "lagging": 400 - end}
+    for sides in ((source, cleaned), (cleaned, source)):
+        (partition,) = brokerless.diff(*sides).partitions
+        causes = {cause: count for cause, count in (partition.causes or {}).items() if cause != "regrouped"}
+        other = {"extra" if cause == "missing" else cause: count for cause, count in expected.items()}
+        assert causes == (expected if sides[0] == source else other)
+    (partition,) = brokerless.diff(source, cleaned, allow=["compaction", "lagging"]).partitions
+    assert partition.missing == expected["missing"]

@@ -14,10 +14,10 @@ from tests.golden import BROKERS, broker_data, case
 
 import brokerless
 from brokerless.log import seek
-from brokerless.log.directory import SegmentPaths
+from brokerless.log.directory import PartitionPath, SegmentPaths, resolve
 from brokerless.log.positions import is_batch_up_to, last_indexed, position_of_offset
-from brokerless.log.seek import last_offset, split
-from brokerless.log.segment import scan, scan_headers
+from brokerless.log.seek import end_offset, last_offset, split
+from brokerless.log.segment import Chunk, scan, scan_headers
 from brokerless.log.storage.location import Location
 from brokerless.progress import ignore
 
@@ -199,3 +199,34 @@ def test_a_position_is_believed_only_if_a_true_batch_begins_there_and_not_after_
                 assert not is_batch_up_to(file, position, first_of_batch[position] - 1)
             for position in (-1, file.size, file.size + 1, file.size - 5, 1 << 40):
                 assert not is_batch_up_to(file, position, 1 << 60)
+
+
+def partition_of(tmp_path: Path) -> PartitionPath:
+    shutil.copytree(broker_data("clean") / "segments-0", tmp_path / "segments-0")
+    for index in (tmp_path / "segments-0").glob("*index"):
+        index.unlink()
+    return resolve(Location(str(tmp_path / "segments-0"))).partitions[0]
+
+
+def test_the_headers_that_say_where_a_log_ends_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the last segment, as they are in the file, while they are not many."""
+    partition, headers = partition_of(tmp_path), list[Chunk]()
+    end = end_offset(partition, headers)
+    assert end == end_offset(partition) == int(headers[-1].batches.end_of_records[-1]) + 1
+    with partition.segments[-1].log.location.open() as file:
+        there = [each.tobytes() for chunk in scan_headers(file, ignore) for each in chunk.batches.raw]
+    assert [each.tobytes() for chunk in headers for each in chunk.batches.raw] == there
+    monkeypatch.setattr(seek, "_MOST_HEADERS", len(there) - 1)
+    assert (end_offset(partition, headers), headers) == (end, [])
+
+
+def test_no_headers_are_kept_of_a_damaged_segment_or_where_an_index_was_used(tmp_path: Path) -> None:
+    partition, headers = partition_of(tmp_path), list[Chunk]()
+    with Path(partition.segments[-1].log.path).open("ab") as file:
+        file.write(b"no batch")
+    assert (end_offset(partition, headers), headers) == (end_offset(partition), [])
+    whole = resolve(Location(str(broker_data("clean") / "segments-0"))).partitions[0]
+    with whole.segments[-1].log.location.open() as opened:
+        is_indexed = last_indexed(opened, whole.segments[-1]) > 0
+    end_offset(whole, headers)
+    assert bool(headers) != is_indexed

@@ -22,6 +22,9 @@ from brokerless.log.segment import Chunk, check_checksums, scan, scan_headers
 from brokerless.log.storage.files import File
 from brokerless.progress import Report, ignore
 
+_MOST_HEADERS = 1 << 18
+"""Headers of batches, of 61 bytes, that are kept."""
+
 
 def last_offset(file: File, segment: SegmentPaths, report: Report = ignore) -> int | None:
     """The offset of the segment's last record, by the header of the last batch; None if there is no batch. ``report``:
@@ -36,16 +39,19 @@ def last_offset(file: File, segment: SegmentPaths, report: Report = ignore) -> i
     return last
 
 
-def end_offset(partition: PartitionPath) -> int | None:
+def end_offset(partition: PartitionPath, headers: list[Chunk] | None = None) -> int | None:
     """Return the offset after the last one in a partition's log, by the last segment's headers; None without a segment.
+    ``headers`` gets these as they were read, if all were, nothing is wrong with them and they are not many: so that
+    they need not be read again.
 
     Raises :class:`UnreadableError` for a segment that cannot be read.
     """
 
     def end_of(paths: PartitionPath) -> int | None:
         for segment in reversed(paths.segments):
-            with open_listed(segment, segment is paths.segments[-1]) as file:
-                last = last_offset(file, segment)
+            is_last = segment is paths.segments[-1]
+            with open_listed(segment, is_last) as file:
+                last = _last_offset_with(headers, file, segment) if is_last else last_offset(file, segment)
             if last is not None:
                 return last + 1
             if segment.base_offset:
@@ -53,6 +59,21 @@ def end_offset(partition: PartitionPath) -> int | None:
         return paths.start_offset
 
     return with_current_listing(partition, end_of)
+
+
+def _last_offset_with(headers: list[Chunk] | None, file: File, segment: SegmentPaths) -> int | None:
+    """The same as :func:`last_offset`; ``headers`` as :func:`end_offset` has it."""
+    if headers is None:
+        return last_offset(file, segment)
+    headers.clear()
+    start, found, last, count = last_indexed(file, segment), list[Finding](), None, 0
+    for chunk in scan_headers_to_end(file, found.append, start):
+        last, count = int(chunk.batches.end_of_records[-1]), count + len(chunk.batches)
+        if count <= _MOST_HEADERS:
+            headers.append(chunk)
+    if start or found or count > _MOST_HEADERS:
+        headers.clear()
+    return last
 
 
 def scan_headers_to_end(file: File, report: Report, start: int = 0) -> Iterator[Chunk]:

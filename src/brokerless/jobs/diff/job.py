@@ -46,6 +46,7 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.partition import Reading, read_partition
 from brokerless.log.ranges import Range
 from brokerless.log.seek import end_offset
+from brokerless.log.segment import Chunk
 from brokerless.progress import Done, Say, ignore
 from brokerless.requests.comparing import DiffRequest, ReplicasRequest
 from brokerless.requests.option_types import Spark
@@ -146,10 +147,14 @@ def compare_pair(pair: Pair, settings: DiffSettings, done: Done = ignore) -> Par
 
 def _compare_pair(pair: Pair, settings: DiffSettings, stack: ExitStack, done: Done) -> PartitionDiff:
     equal, own = pair.equal, (pair.left, pair.right)
+    headers: dict[Hand, list[Chunk]] = {"left": [], "right": []}
     if equal is not None and equal.is_all:
         left, right = (None if each is None else SideSummary(each.path, equal.start, equal.end) for each in own)
     else:
-        left, right = (None if each is None else summarize(each, pair.limit) for each in own)
+        left, right = (
+            None if each is None else summarize(each, pair.limit, headers[hand] if settings.quick else None)
+            for hand, each in zip(_SIDES, own, strict=True)
+        )
     result = PartitionDiff(pair.topic, pair.partition, left, right, is_replica=pair.is_replica)
     if not pair.is_restored and left is not None:
         if left.start_offset == left.end_offset:
@@ -191,7 +196,9 @@ def _compare_pair(pair: Pair, settings: DiffSettings, stack: ExitStack, done: Do
     if start > end:
         text = f"no offset in common: {left} on the left, {right} on the right"
         return replace(result, problem="no-common-offset", explanation=text)
-    compared = _compare(pair, replace(result, right=right), (start, end), settings=settings, done=done, hasher=hasher)
+    compared = _compare(
+        pair, replace(result, right=right), (start, end), settings=settings, done=done, hasher=hasher, headers=headers
+    )
     return replace(compared, right=shown)
 
 
@@ -202,13 +209,13 @@ def _by_source(right: SideSummary, runs: OffsetRuns) -> SideSummary:
     return replace(right, start_offset=min(start, stop), end_offset=stop)
 
 
-def summarize(partition: PartitionPath, limit: int | None = None) -> SideSummary:
+def summarize(partition: PartitionPath, limit: int | None = None, headers: list[Chunk] | None = None) -> SideSummary:
     """Return where a side begins and ends, as far as that is known now: a log may grow while it is compared. ``limit``:
-    an offset before which it ends, for what is compared."""
+    an offset before which it ends, for what is compared; ``headers``: as :func:`end_offset` takes it."""
     if isinstance(partition, CopiedPartition):
         return SideSummary(partition.url, partition.begin, partition.end)
     try:
-        end = end_offset(partition)
+        end = end_offset(partition, headers)
     except UnreadableError:  # which is reported where it is read
         end = partition.segments[-1].base_offset if partition.segments else 0
     start = partition.start_offset or 0
@@ -220,7 +227,7 @@ def summarize(partition: PartitionPath, limit: int | None = None) -> SideSummary
 
 def _compare(
     pair: Pair, result: PartitionDiff, common: tuple[int, int], *, settings: DiffSettings, done: Done,
-    hasher: ValueHasher,
+    hasher: ValueHasher, headers: Mapping[Hand, Sequence[Chunk]],
 ) -> PartitionDiff:  # fmt: skip
     assert pair.left is not None
     assert pair.right is not None
@@ -241,7 +248,7 @@ def _compare(
         to_the_end = summaries[hand].end_offset == end and end != pair.limit
         own = SideSettings(
             begin, end, settings.quick, settings.max_batch_bytes, to_the_end=to_the_end,
-            recode=_recoding(pair, hand, hasher),
+            recode=_recoding(pair, hand, hasher), last_headers=headers[hand],
         )  # fmt: skip
         if hand == "right" and pair.runs is not None:
             sides[hand] = MappedSide(partitions[hand], own, findings.add, done, runs=pair.runs)

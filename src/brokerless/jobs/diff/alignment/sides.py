@@ -4,7 +4,7 @@ read."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -48,7 +48,7 @@ class SideSettings:
     """How a side is read. ``quick``: batches are compared by their headers, and only those that differ are read, so
     that no other checksum is verified. The common offsets are ``start <= offset < end``; ``to_the_end``: it ends there
     itself, so that what follows is of interest as well. ``recode``: puts other bytes in place of keys and values, by
-    which records are compared."""
+    which records are compared. ``last_headers``: those of the last segment, where they were read before."""
 
     start: int
     end: int
@@ -56,6 +56,7 @@ class SideSettings:
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     to_the_end: bool = False
     recode: Callable[[RecordColumns], RecordColumns] | None = None
+    last_headers: Sequence[Chunk] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +278,9 @@ class SideReader:
         file, settings = opened.file, self.settings
         note, start = opened.graded(self._note), start_of(opened, Range(settings.start))
         once = OffsetsOnce.of_segment(opened, self._report, self._reached, settings.max_batch_bytes)
-        for chunk in (scan_headers if settings.quick else scan)(file, note, start):
+        is_read = settings.quick and start == 0 and opened.next_base_offset is None and settings.last_headers
+        chunks = (scan_headers if settings.quick else scan)(file, note, start)
+        for chunk in (replace(each, file=file) for each in settings.last_headers) if is_read else chunks:
             if not settings.quick:
                 load_decoding_kernels(chunk.batches)
             for each in [chunk] if settings.quick else self._valid_runs(chunk, file.path):

@@ -110,7 +110,7 @@ def _decoded_columns(store: Location, form: ExportForm, state: ExportState, sche
         raise UnreadableError(f"{store}/{state.topic}", f"{text}; put back what was exported") from error
 
 
-def _states(location: Location, form: Form) -> Iterator[tuple[Location, ExportState, pa.Schema | None]]:
+def _states(location: Location, form: ExportForm) -> Iterator[tuple[Location, ExportState, pa.Schema | None]]:
     """Yield what each table says was exported, the directory that all of them are in, and its columns, but of Parquet
     files."""
     path = full_path(location.path)

@@ -61,7 +61,8 @@ def lines(compared: Diff) -> Iterator[str]:
             yield _verdict(name, [each.is_same for each in several])
     if compared.state:
         kinds = Counter(each.kind for each in compared.state)
-        yield ", ".join(count_of(count, kind) for kind, count in kinds.items()) + " differ"
+        many = ", ".join(count_of(count, kind) for kind, count in kinds.items())
+        yield f"{many} {'differs' if sum(kinds.values()) == 1 else 'differ'}"
     elif not (compared.partitions or compared.groups):
         yield "the same"
 

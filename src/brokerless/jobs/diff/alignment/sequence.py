@@ -30,7 +30,7 @@ WINDOW = 1 << 16
 _MOST_BATCHES = 1 << 12
 _FIRST_PAIRS = 1 << 6
 """Records that are compared, or searched, before many more are."""
-_MOST_PARTS, _FEW = 1 << 6, 1 << 3
+_MOST_PARTS, _FEW = 1 << 3, 1 << 3
 """Parts in which the hashes of recent records are kept; rows that are looked for in them one by one."""
 _MOST_KNOWN = 1 << 14
 """Pairs that differ of which both offsets are known, so that both records can be shown."""
@@ -53,7 +53,7 @@ class _HashStream:
     def fill(self) -> None:
         """Read until the window is full, or the side ends."""
         found, count = [self.rows], len(self.rows)
-        if count > WINDOW // 2:  # all of it is copied where some is added
+        if count > WINDOW // 2 or self.has_ended:  # all of it is copied where some is added
             return
         while count < WINDOW and not self.has_ended:
             for rows in self._read():

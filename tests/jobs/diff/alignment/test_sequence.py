@@ -84,6 +84,7 @@ PLANTS: dict[str, tuple[Callable[[Records], Records], dict[str, int]]] = {
     "extra": (lambda each: [*each[:20], ModelRecord(0, START, b"new", b"new"), *each[20:]], {"extra": 1}),
     "duplicate": (lambda each: [*each[:25], *each[21:]], {"duplicate": 4}),
     "changed": (lambda each: [*each[:20], replace(each[20], value=b"other"), *each[21:]], {"changed": 1}),
+    "changed at first": (lambda each: [replace(each[0], value=b"other"), *each[1:]], {"changed": 1}),
     "timestamps": (lambda each: [*each[:20], replace(each[20], timestamp=5), *each[21:]], {"timestamps": 1}),
     "headers": (lambda each: [*each[:20], replace(each[20], headers=(("new", b"1"),)), *each[21:]], {"headers": 1}),
     "order": (lambda each: [*each[:20], each[21], each[20], *each[22:]], {"order": 2}),

@@ -158,6 +158,7 @@ class SequenceAlignment:
             for name in ("all", "contents", "body"):
                 meeting = _nearest(left[name][:within], right[name][:within])
                 if meeting is not None:
+                    self.has_met |= meeting[0] == meeting[1]  # both have others before it: none was deleted there
                     return meeting
             if within >= max(len(left), len(right)):
                 break

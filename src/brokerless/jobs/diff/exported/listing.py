@@ -102,7 +102,14 @@ def _decoded_columns(store: Location, form: ExportForm, state: ExportState, sche
             with suppress(UnreadableError):  # which is reported where it is read
                 own = exported_schema(each.files[0])
                 known.append(pa.schema([own.field(name) for name in ("key", "value") if name in own.names]))
-        schema = pa.unify_schemas(known, promote_options="permissive")
+        try:
+            schema = pa.unify_schemas(known or [pa.schema([])], promote_options="permissive")
+        except pa.ArrowException as error:
+            text = (
+                f"its files have keys or values of types that are none together: {' '.join(str(error).split())[:200]}"
+            )
+            text = f"{text}; runs of export found other formats, so export to another directory, and compare that one"
+            raise UnreadableError(directory.path, text) from error
     try:
         return DecodedColumns.of(form, schema, state)
     except KeyError as error:

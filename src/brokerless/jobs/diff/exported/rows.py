@@ -76,7 +76,7 @@ def table_rows(partition: TablePartition, scratch: Path, notes: CopyNotes) -> It
             for batch in _once(rows, repeated):
                 note_undecoded(batch, undecoded)
                 yield batch
-    except (pa.ArrowException, KeyError, AttributeError) as error:
+    except (pa.ArrowException, KeyError, AttributeError, RecursionError) as error:
         raise _failed(partition, error) from error
 
 

@@ -118,7 +118,7 @@ def _append_events(rebuild: Rebuild, found: FromBucket, target: TargetDirectory,
     for number, events in events_in(found).items():
         there = in_sync(rebuild.cluster, rebuild.held, (found.metadata_id, number))
         is_here = any(target.disk is not None and each.disk.path == target.disk.path for each in there)
-        if is_here or (not there and target.is_first and target.node_id == found.metadata_nodes[number]):
+        if is_here or (not there and target.is_first and target.node_id in found.metadata_nodes[number]):
             append_events(path, (REMOTE_LOG_METADATA, number), found.metadata_id, events=events, now_ms=rebuild.now_ms)
 
 

@@ -78,6 +78,24 @@ def test_spread_over_nodes_each_replica_begins_after_the_last_remote_segment(tmp
         assert brokerless.open(tmp_path / "to" / f"node-{node}").restart(remote=tmp_path / "copy").is_harmless
 
 
+def test_the_metadata_of_remote_segments_has_replicas_on_three_nodes(tmp_path: Path) -> None:
+    brokerless.backup(three_nodes(tmp_path), tmp_path / "backup")
+    rebuilt = brokerless.rebuild(
+        f"{tmp_path / 'backup'}@latest", tmp_path / "to", spread=True, in_bucket=True, copy_to=tmp_path / "copy",
+        apply=True,
+    )  # fmt: skip
+    metadata_id = rebuilt.cluster.id_of("__remote_log_metadata")
+    rows = rebuilt.cluster.partitions[metadata_id or ""]
+    assert [sorted(row["isr"]) for row in rows.values()] == [[1, 2, 3]] * 50
+    assert {row["replicas"][0] for row in rows.values()} == {1, 2, 3}
+    logs = [
+        {each.parent.name: each.read_bytes() for each in (tmp_path / "to").glob(f"node-{node}/__remote_log_*/*.log")}
+        for node in (1, 2, 3)
+    ]
+    assert len(logs[0]) == 50
+    assert logs[0] == logs[1] == logs[2]
+
+
 def test_a_topic_with_an_open_transaction_is_written(stored: str, tmp_path: Path, monkeypatch: Any) -> None:
     def with_open(location: Location, data: bytes) -> Snapshot:
         found = parse_snapshot(location, data)

@@ -28,6 +28,8 @@ from brokerless.progress import Report
 
 _METADATA_PARTITIONS = 50
 """``TopicBasedRemoteLogMetadataManagerConfig``: the default."""
+_METADATA_REPLICAS = 3
+"""Kafka's default (``remote.log.metadata.topic.replication.factor``)."""
 _METADATA_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "-1", "remote.storage.enable": "false"}
 """``TopicBasedRemoteLogMetadataManager.newRemoteLogMetadataTopic`` (4.4.0)."""
 _KEPT = {"remote.storage.enable": "true", "retention.ms": "-1", "retention.bytes": "-1"}
@@ -233,7 +235,7 @@ def put_in(
         url,
         tuple(stand_ins),
         metadata_id,
-        tuple(nodes),
+        nodes,
         has_metadata=bucket.has_metadata,
         is_snapshot=options.is_snapshot,
     )
@@ -309,25 +311,29 @@ def _open_transactions(each: BucketPartition) -> list[BucketTransaction]:
     return [one for one in found if one.first_offset >= 0]
 
 
-def _put_metadata(bucket: Bucketed, cluster: Cluster, directory_ids: Mapping[int, str]) -> tuple[str, tuple[int, ...]]:
-    """Puts the topic of remote segments' metadata into a state; returns its ID, and each partition's node."""
+def _put_metadata(
+    bucket: Bucketed, cluster: Cluster, directory_ids: Mapping[int, str]
+) -> tuple[str, tuple[tuple[int, ...], ...]]:
+    """Puts the topic of remote segments' metadata into a state; returns its ID, and each partition's nodes: as many as
+    :data:`_METADATA_REPLICAS`, if there are."""
     metadata_id = cluster.id_of(REMOTE_LOG_METADATA) or random_id()
     if bucket.has_metadata:
         own = sorted(cluster.partitions[metadata_id].items())
-        return metadata_id, tuple(row["isr"][0] for _, row in own)
+        return metadata_id, tuple((row["isr"][0],) for _, row in own)
     rows = {number: row for (topic_id, number), row in bucket.rows.items() if topic_id == metadata_id}
     count, brokers = len(rows) or _METADATA_PARTITIONS, sorted(directory_ids)
-    nodes = tuple(brokers[number % len(brokers)] for number in range(count))
+    replicas = range(min(_METADATA_REPLICAS, len(brokers)))
+    nodes = tuple(tuple(brokers[(number + each) % len(brokers)] for each in replicas) for number in range(count))
     cluster.add_topic(metadata_id, REMOTE_LOG_METADATA)
     cluster.partitions[metadata_id] = {
         number: _row(
             metadata_id,
             number,
-            [node],
-            directory_ids=[directory_ids[node]],
+            own,
+            directory_ids=[directory_ids[node] for node in own],
             leader_epoch=rows.get(number, {}).get("leaderEpoch", 0) + 1,
         )
-        for number, node in enumerate(nodes)
+        for number, own in enumerate(nodes)
     }
     cluster.configs.setdefault((ResourceType.TOPIC, REMOTE_LOG_METADATA), {}).update(_METADATA_SETTINGS)
     return metadata_id, nodes

@@ -56,14 +56,14 @@ class StandIn:
 
 @dataclass(frozen=True, slots=True)
 class FromBucket:
-    """What is taken of a bucket. ``metadata_nodes``: the node of each partition of ``__remote_log_metadata``, whose ID
+    """What is taken of a bucket. ``metadata_nodes``: the nodes of each partition of ``__remote_log_metadata``, whose ID
     is ``metadata_id``; ``has_metadata``: the cluster has that topic, and the events are appended to it.
     ``is_snapshot``: of a backup, and all else of the cluster is of it as well."""
 
     url: str
     stand_ins: tuple[StandIn, ...]
     metadata_id: str
-    metadata_nodes: tuple[int, ...]
+    metadata_nodes: tuple[tuple[int, ...], ...]
     has_metadata: bool = False
     is_snapshot: bool = False
 
@@ -93,8 +93,8 @@ def write_stand_ins(found: FromBucket, node_id: int, directory: Path, now_ms: in
         end = _write_partition(each, directory / names.partition_directory(*place), now_ms)
         ends[place] = PartitionOffsets(end, each.log_start, end)
     events = {} if found.has_metadata else events_in(found)
-    for number, node in enumerate(() if found.has_metadata else found.metadata_nodes):
-        if node == node_id:
+    for number, nodes in enumerate(() if found.has_metadata else found.metadata_nodes):
+        if node_id in nodes:
             place = REMOTE_LOG_METADATA, number
             end = append_events(directory, place, found.metadata_id, events=events.get(number, ()), now_ms=now_ms)
             ends[place] = PartitionOffsets(end, 0, end)

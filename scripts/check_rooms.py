@@ -34,7 +34,7 @@ ORDER = (
     "jobs.recovered jobs.rewrite jobs.verify jobs.audit jobs.convert jobs.compact",
     "jobs.size jobs.load jobs.export jobs.salvage jobs.merge",
     "jobs.rebuild jobs.restore jobs.trim jobs.report jobs.erase jobs.prove jobs.pipeline jobs.backup jobs.check",
-    "jobs.forget jobs.backup_erasure",
+    "jobs.forget jobs.backup_erasure jobs.upload",
     "jobs.diff",
     "jobs.drill",
     "dataset sql serving",

@@ -121,6 +121,7 @@ ONLY_OPTIONS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("start_offset", "timestamp", "timestamp_type", "topic_id"), LOADING),
         "to": "directory=",
     },
+    "convert": dict.fromkeys(("tiered", "compress", "public_keys"), "brokerless.Log.upload"),
     "erase": {"key": "keys=", "keys_format": FILES, "apply": "brokerless.Backup.erase, for a backup"},
     "forget": {"dry_run": "the default; apply= is the opposite"},
     "prune": {"dry_run": "the default; apply= is the opposite"},

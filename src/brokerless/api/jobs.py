@@ -20,7 +20,7 @@ from brokerless.log.storage.paths import named
 from brokerless.progress import Report, ignore
 from brokerless.requests.checking import AuditRequest, RestartRequest, SizeRequest, TrimRequest, VerifyRequest
 from brokerless.requests.option_types import Paths, PathsOrLogs, is_log
-from brokerless.requests.writing import CompactRequest, ConvertRequest, EraseRequest, SalvageRequest
+from brokerless.requests.writing import CompactRequest, ConvertRequest, EraseRequest, SalvageRequest, UploadRequest
 from brokerless.tables.partition_tables import read_records
 from brokerless.tables.read_options import bound
 from brokerless.text import ShownList, html_table, name_options, short_html, short_repr
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.salvage.job import SalvageResult
     from brokerless.jobs.size.result import TopicSize
     from brokerless.jobs.trim.job import Trim
+    from brokerless.jobs.upload.job import UploadedPartition
     from brokerless.requests.reading import TableName
     from brokerless.tables.read_options import ReadOptions
     from brokerless.typed.records import Decode
@@ -314,6 +315,14 @@ def convert(sources: Sequence[Source], request: ConvertRequest, named: Collectio
         planned = plan(sources, to, conversion, named, manifest)
         report = request.on_damage or raise_damage
         return ShownList(convert(planned, report, spark=request.spark, manifest=manifest, processes=1))
+
+
+def upload(sources: Sequence[Source], request: UploadRequest, named: Collection[str]) -> list[UploadedPartition]:
+    from brokerless.jobs.rewrite.reading import raise_damage
+    from brokerless.jobs.upload.job import UploadOptions, plan_upload, target_of, upload
+
+    tasks = plan_upload(sources, target_of(request), UploadOptions.of(request), named)
+    return ShownList(upload(tasks, request.on_damage or raise_damage, spark=request.spark, processes=1))
 
 
 def _target(request: SalvageRequest | ConvertRequest | EraseRequest) -> Location:

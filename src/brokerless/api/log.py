@@ -36,13 +36,14 @@ from brokerless.requests.writing import (
     EraseRequest,
     ExportRequest,
     SalvageRequest,
+    UploadRequest,
 )
 from brokerless.text import ShownList, format_bytes, html_table
 
 if TYPE_CHECKING:
     from brokerless.api.erasing import ErasedLogs
     from brokerless.api.exporting import ExportedPartition
-    from brokerless.api.jobs import CompactResult, ConvertResult, SalvageResult, TopicSize, Trim
+    from brokerless.api.jobs import CompactResult, ConvertResult, SalvageResult, TopicSize, Trim, UploadedPartition
     from brokerless.jobs.report.plots import Plots
     from brokerless.jobs.rewrite.plan import Source
 
@@ -370,6 +371,36 @@ class Log(LogTables):
         {True}
         """
         return jobs.convert(self._with(request.others), request, self._named)
+
+    @takes(UploadRequest)
+    def upload(self, request: UploadRequest) -> list[UploadedPartition]:
+        """Write all partitions as remote segments of tiered storage, as ``brokerless convert --tiered``.
+
+        Batches stay byte for byte, in the layout of Aiven's plugin. Kafka's own topics are left out unless they are
+        named.
+
+        Returns
+        -------
+        list of UploadedPartition
+            For each partition its ``segments``, and ``damages`` for one that was not written.
+
+        Raises
+        ------
+        DamageError
+            For the first damage, without ``on_damage``.
+        UsageError
+            For what cannot be written, such as a topic of which the bucket has segments.
+        UnreadableError, UnwritableError
+            Where the system does not read or write.
+
+        Examples
+        --------
+        >>> import brokerless
+        >>> results = brokerless.open("demo/data").topic("orders").upload("/tmp/bucket", dry_run=True)
+        >>> [each.records for each in results]
+        [1265, 1235, 1296]
+        """
+        return jobs.upload(self._with(request.others), request, self._named)
 
     @takes(TrimRequest)
     def trim(self, request: TrimRequest) -> Trim:

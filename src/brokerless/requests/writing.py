@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from brokerless.clock import TIME as TIME_TEXT
@@ -20,6 +20,7 @@ from brokerless.requests.option_types import (
     FLAG,
     FUNCTION,
     HEADER,
+    KEY_PAIRS,
     KEYS,
     MESSAGE_FORMAT,
     NAME_LIST,
@@ -103,6 +104,28 @@ class ConvertRequest:
     isolation: Isolation = given(shared.ISOLATION, default="read_uncommitted")
     dry_run: bool = given(shared.DRY_RUN, default=False)
     manifest: str | os.PathLike[str] | None = given(shared.MANIFEST, default=None)
+    max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
+    storage_options: StorageOptions | None = given(shared.STORAGE_OPTIONS, default=None)
+    on_damage: Report | None = given(shared.ON_DAMAGE, default=None)
+    spark: Spark = given(shared.SPARK, default="none")
+
+
+@request
+class UploadRequest:
+    to: str | os.PathLike[str] = given(shared.TO, kw_only=False)
+    others: Sequence[OpenedLog] | OpenedLog = given(shared.OTHERS, default=())
+    compress: bool = given(
+        FLAG, "with --tiered: compress (zstd) segments whose first batch is not compressed", default=False
+    )
+    public_keys: Mapping[str, str | os.PathLike[str]] | None = given(
+        KEY_PAIRS,
+        "with --tiered: encrypt the segments for this key pair of the plugin: its public key (RSA, PEM), by its name",
+        flag="--public-key",
+        is_repeated=True,
+        default=None,
+    )
+    segment_bytes: int | None = given(shared.SEGMENT_BYTES, default=None)
+    dry_run: bool = given(shared.DRY_RUN, default=False)
     max_batch_bytes: int | None = given(shared.MAX_BATCH_BYTES, default=None)
     storage_options: StorageOptions | None = given(shared.STORAGE_OPTIONS, default=None)
     on_damage: Report | None = given(shared.ON_DAMAGE, default=None)

@@ -13,13 +13,14 @@ from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import named_topics
 from brokerless.errors import UsageError
-from brokerless.requests.writing import ConvertRequest
+from brokerless.requests.writing import ConvertRequest, UploadRequest
 from brokerless.text import count_of, format_bytes
 from brokerless.views.findings import not_written
 from brokerless.views.table import format_number, segments_changed, table
 
 if TYPE_CHECKING:
     from brokerless.jobs.convert.job import ConvertResult
+    from brokerless.jobs.upload.job import UploadedPartition
 
 DESCRIPTION = """\
 Rewrites partitions in another message format, codec or batch size, as new partitions that a broker can serve.
@@ -34,6 +35,10 @@ Kafka's own topics (__consumer_offsets and the like) are copied unchanged unless
 result; several log directories get a directory of their own name each in the new one. Existing partitions are never
 changed. A damaged partition is reported and not written: use brokerless salvage.
 
+With --tiered, batches stay byte for byte, and become remote segments in a bucket, as brokers with tiered storage write
+them (Aiven's plugin): each segment with its log, indexes and manifest, from where the log's segments begin. Kafka's own
+topics are left out unless they are named. rebuild --from-bucket makes a cluster of it.
+
 --manifest records what was read and written in a file of JSON Lines, with sizes and SHA-256 hashes. The same command
 with the same manifest resumes a run that was stopped: it skips partitions that are done and unchanged.
 
@@ -43,6 +48,7 @@ EXAMPLES = """\
   brokerless convert /var/lib/kafka --to converted --codec zstd --dry-run
   brokerless convert /var/lib/kafka --to converted --codec zstd --level 12 --batch-size 128KiB
   brokerless convert /backup/orders-0 --to old --format v1 --codec gzip --isolation read_committed
+  brokerless convert /backup -t orders --to s3://bucket/tiered --tiered
   brokerless convert /backup --to converted --codec zstd --manifest converted.jsonl --spark spark://host:7077
 """
 _NAMES = ("partition", "offsets", "batches", "to", "records", "to", "size", "to")
@@ -51,11 +57,19 @@ _NAMES = ("partition", "offsets", "batches", "to", "records", "to", "size", "to"
 def add_options(parser: ArgumentParser) -> None:
     add_remote(parser)
     add_request(parser, ConvertRequest)
+    help_of_tiered = "write remote segments of tiered storage (Aiven's plugin), byte for byte, into the bucket of --to"
+    parser.add_argument("--tiered", action="store_true", help=help_of_tiered)
+    fields = ("to", "segment_bytes", "dry_run", "max_batch_bytes", "spark")
+    add_request(parser, UploadRequest, without=fields)
 
 
 def run(options: Namespace) -> int:
     from brokerless.jobs.convert.job import conversion_of, convert, opened_manifest, plan
 
+    if options.tiered:
+        return _upload(options)
+    if options.compress or options.public_keys:
+        raise UsageError("--compress and --public-key are for --tiered")
     request = request_of(ConvertRequest, options)
     requested = (request.message_format, request.codec, request.batch_size, request.segment_bytes)
     if all(each is None for each in requested):
@@ -87,6 +101,43 @@ def run(options: Namespace) -> int:
     elif not options.json:
         _show(output, results, options)
     return output.end()
+
+
+def _upload(options: Namespace) -> int:
+    """Writes remote segments, byte for byte."""
+    from brokerless.jobs.upload.job import UploadOptions, plan_upload, target_of, upload
+
+    others = (options.message_format, options.codec, options.level, options.batch_size, options.manifest)
+    if any(each is not None for each in others) or options.isolation != "read_uncommitted":
+        raise UsageError("--tiered writes batches byte for byte; convert them first, or leave out the other options")
+    request = request_of(UploadRequest, options)
+    how = UploadOptions.of(request)
+    output = Output()
+    sources = output.sources(options)
+    if output.exit_code == UNUSABLE:
+        output.say("nothing was written")
+        return output.end()
+    named = named_topics((each for source in sources for each in source.partitions), options)
+    tasks = plan_upload(sources, target_of(request), how, named)
+    results: list[UploadedPartition] = []
+    with progress("reading" if how.dry_run else "reading and storing", sum(each.size for each in tasks)) as done:
+        for each in upload(tasks, output.damage, done, spark=request.spark, say=output.say):
+            results.append(each)
+            if each.damages:
+                output.say(not_written(each.name, each.source, each.damages))
+    written = [each for each in results if not each.damages]
+    cells = [_uploaded_cells(each) for each in written]
+    columns = ("partition", "offsets", "records", "segments", "size", "stored")
+    end = "nothing was written, as in a dry run" if how.dry_run else f"written to {options.to}"
+    lines = [*table(columns, cells, right=columns[2:]), "", f"{count_of(len(written), 'partition')}: {end}"]
+    output.result([each.as_dict() for each in results], lines, as_json=options.json)
+    return output.end()
+
+
+def _uploaded_cells(each: UploadedPartition) -> list[str]:
+    offsets = f"{each.start_offset}..{each.end_offset - 1}" if each.end_offset > each.start_offset else "-"
+    counts, sizes = (each.records, len(each.segments)), (each.size, each.stored_size)
+    return [each.name, offsets, *map(format_number, counts), *map(format_bytes, sizes)]
 
 
 def _show(output: Output, results: list[ConvertResult], options: Namespace) -> None:

@@ -75,7 +75,7 @@ class BackupTask:
     """One partition to back up. ``is_compacted``: by the topic's settings. ``is_alone``: one replica is taken as a
     whole, whatever others have. ``cut_at``: where the log of a running broker ended at the cut, from which on it is
     read to whole transactions (the limit of ``replicas``); ``cut_epochs``: its leader epochs then. ``erased``: what was
-    erased of it in the backup."""
+    erased of it in the backup. ``base_offsets``: where segments begin beside those that ``config`` makes necessary."""
 
     place: UploadPlace
     replicas: tuple[SourceReplica, ...]
@@ -89,6 +89,7 @@ class BackupTask:
     cut_at: int | None = None
     cut_epochs: Epochs = ()
     erased: ErasedPlaces | None = None
+    base_offsets: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -399,7 +400,7 @@ def _storing(
     indexed = [segment for each in files for path in each.paths for segment in path.segments]
     return Storing(
         replace(task.place, broker_id=source.node_id), opened, task.config, task.max_batch_bytes, indexed=indexed,
-        how=task.how, report=report, done=done, dry_run=task.dry_run,
+        how=task.how, report=report, done=done, dry_run=task.dry_run, base_offsets=task.base_offsets,
         erased=None if task.erased is None else ErasedFilter(task.erased, task.max_batch_bytes),
     )  # fmt: skip
 

@@ -45,7 +45,7 @@ IntactBatches = NDArray[np.void]
 class Storing:
     """How what is new is written, ``how`` its objects. ``indexed``: segments with the transaction indexes of the log.
     ``dry_run``: nothing is written; then ``report`` and ``done`` are not called either. ``erased``: what was erased of
-    the partition, and is not stored again."""
+    the partition, and is not stored again. ``base_offsets``: where segments begin."""
 
     place: UploadPlace
     opened: OpenFiles
@@ -57,6 +57,7 @@ class Storing:
     done: Callable[[int], object]
     dry_run: bool
     erased: ErasedFilter | None = None
+    base_offsets: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,9 @@ class StoredLog:
         if how.dry_run:
             self.segments.append(_planned(batches, base_offset, how.place))
             return np.ones(len(batches), np.bool_)
-        log = UploadedLog(base_offset, self._producers_at(base_offset), epochs, how.config)
+        log = UploadedLog(
+            base_offset, self._producers_at(base_offset), epochs, how.config, base_offsets=how.base_offsets
+        )
         before = set[int]() if how.erased is None else set(how.erased.found)
         with RemoteLogOutput(how.place, log, how.how) as output:
             taken = write_batches(

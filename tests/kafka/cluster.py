@@ -85,7 +85,8 @@ class Cluster:
     """Brokers 1, 2 and 3. As a context manager all start, and all that still run are stopped or killed at its end.
 
     ``controllers``: how many. ``is_dynamic``: they are in the metadata (KIP-853), and not in each node's settings.
-    ``has_sasl``: brokers have a listener on which users log in, which ``settings`` are to describe.
+    ``has_sasl``: brokers have a listener on which users log in, which ``settings`` are to describe. ``session_ms``:
+    after how long without a word of a broker controllers give to others what it leads.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class Cluster:
         controllers: int = 1,
         is_dynamic: bool = False,
         has_sasl: bool = False,
+        session_ms: int | None = None,
         version: str = NEWEST,
     ) -> None:
         self.is_dynamic = is_dynamic
@@ -115,6 +117,7 @@ class Cluster:
                 for number in (1, 2, 3)
             }  # fmt: skip
             own = {name: value for name, value in (settings or {}).items() if name in OF_CONTROLLERS}
+            own |= {} if session_ms is None else {"broker.session.timeout.ms": str(session_ms)}
             self.controllers = {
                 number: Node(directory / f"controller-{number}", number, ports[6 + at], {**own, **quorum}, version)
                 for at, number in enumerate(numbers)

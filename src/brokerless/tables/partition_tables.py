@@ -142,10 +142,12 @@ def segment_rows(
             raise error
 
     def report_readable(finding: Finding) -> None:
-        if finding.kind in NOT_OPENED:
-            unreadable(UnreadableError("", str(finding), finding.kind), finding.file)
-        else:
+        if finding.kind not in NOT_OPENED:
             report(finding)
+        elif on_unreadable is not None:
+            on_unreadable(UnreadableError(finding.file, finding.message, finding.kind))
+        else:
+            unreadable(UnreadableError("", str(finding), finding.kind), finding.file)
 
     seen = FirstSegmentWins()
     start = from_reported_start(partition, report).start_offset or 0

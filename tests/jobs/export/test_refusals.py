@@ -21,7 +21,7 @@ from tests.jobs.tables import log_of
 import brokerless
 from brokerless.errors import UnreadableError, UnwritableError, UsageError
 from brokerless.findings import Finding
-from brokerless.jobs.export.refusals import as_findings, reason_of
+from brokerless.jobs.export.refusals import as_findings, have_one_cause, reason_of
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.write_errors import refused_write
@@ -193,3 +193,24 @@ def test_a_finding_names_the_first_partition(tmp_path: Path) -> None:
     source, found = logs(tmp_path, a=b"1", t=b"2"), list[Finding]()
     as_findings(resolve(Location(str(source))).partitions, found.append)("t", "reason")
     assert [(each.file, each.message) for each in found] == [(str(source / "t-0"), "the topic t was left out: reason")]
+
+
+def refused(topic: str, cause: Exception) -> RefusedTopicError:
+    error = RefusedTopicError(topic, f"to/{topic}: {cause}")
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("errors", "is_one"),
+    [
+        ([OSError(errno.ENOSPC, "No space left", f"to/{each}") for each in "ab"], True),
+        ([refused(each, UnwritableError(f"to/{each}: denied", number=errno.EACCES)) for each in "ab"], True),
+        ([UnreadableError(f"to/{each}", "this is a directory") for each in "ab"], True),
+        ([UnreadableError("to/a", "this is a directory"), UnreadableError("to/b", "too large")], False),
+        ([OSError(errno.ENOSPC, "No space left"), OSError(errno.EACCES, "Permission denied")], False),
+        ([RefusedTopicError(each, "this is the table of another topic") for each in "ab"], False),
+    ],
+)
+def test_topics_have_one_cause_where_their_storage_is_at_fault(errors: list[Exception], is_one: bool) -> None:
+    assert have_one_cause(errors) == is_one

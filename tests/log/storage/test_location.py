@@ -28,7 +28,7 @@ from brokerless.cli import main
 from brokerless.errors import UnreadableError
 from brokerless.findings import Kind
 from brokerless.log.directory import describe_partition
-from brokerless.log.storage.files import LocalFile
+from brokerless.log.storage.files import LocalFile, unreadable_error
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.paths import (
     directory_name,
@@ -542,3 +542,9 @@ def test_a_key_is_not_shown_where_no_url_is_expected(command: list[str], capfd: 
     printed = capfd.readouterr()
     assert "hidden" not in printed.out + printed.err
     assert printed.err
+
+
+def test_an_error_of_a_library_is_one_line() -> None:
+    searched = ImportError("cannot load libx\nsearched in /a\nsearched in /b")
+    assert str(unreadable_error("s3://bucket/log", searched)) == "s3://bucket/log: cannot load libx"
+    assert str(unreadable_error("s3://bucket/log", ImportError())) == "s3://bucket/log: ImportError"

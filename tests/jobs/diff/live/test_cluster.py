@@ -27,3 +27,12 @@ def test_an_error_says_how_to_log_in_where_no_client_settings_are_given(
         with pytest.raises(ClusterError, match="2/2 brokers are down") as refused:
             connect(f"kafka://{address}", client)
         assert ("if its listener needs TLS or a login, give the client's settings" in str(refused.value)) == has_advice
+
+
+def test_an_error_with_advice_of_its_own_gets_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        raise ClusterError("host:9092: no broker answers here; see --command-config", has_remedy=True)
+
+    monkeypatch.setattr(cluster.ClusterConnection, "open", fail)
+    with pytest.raises(ClusterError, match=r"no broker answers here; see config=$"):
+        connect("kafka://host:9092")

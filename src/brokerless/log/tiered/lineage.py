@@ -6,10 +6,13 @@ After an unclean election, a log goes on from an earlier offset, and what was co
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from brokerless.errors import UnreadableError
-from brokerless.log.checkpoint.leader_epochs import Epochs
 from brokerless.log.storage.location import Location
+
+if TYPE_CHECKING:  # it imports NumPy, which `--help` does without
+    from brokerless.log.checkpoint.leader_epochs import Epochs
 
 _LIMIT = 16 << 20
 

@@ -19,7 +19,7 @@ from brokerless.values import Int64, LenientValue
 _SIGNATURE_LIMIT = 1 << 16
 
 
-class _Evidence(LenientValue, frozen=True):
+class _EvidenceJson(LenientValue, frozen=True):
     """``created``: when the snapshot was made (ms). ``partitions``: those that alone were tried; None for all."""
 
     drill: Literal[1]
@@ -29,7 +29,7 @@ class _Evidence(LenientValue, frozen=True):
     partitions: tuple[str, ...] | None = None
 
 
-EVIDENCE_FILE = OwnFile(_Evidence, "the evidence of a drill", "drill again, with --record", 64 << 20)
+EVIDENCE_FILE = OwnFile(_EvidenceJson, "the evidence of a drill", "drill again, with --record", 64 << 20)
 
 
 def drilled_snapshots(

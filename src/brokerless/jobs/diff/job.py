@@ -27,7 +27,7 @@ from brokerless.jobs.diff.causes import ALLOWED, allowed_causes
 from brokerless.jobs.diff.copied_partition import CopiedPartition
 from brokerless.jobs.diff.copies import at_hand
 from brokerless.jobs.diff.exported.decoding import DecodedHashes
-from brokerless.jobs.diff.exported.offset_file import read_offsets, repeated_offsets
+from brokerless.jobs.diff.exported.offset_file import RecordedOffsets, repeated_offsets
 from brokerless.jobs.diff.exported.value_hashes import ValueHasher
 from brokerless.jobs.diff.pairs import OffsetRuns, Pair
 from brokerless.jobs.diff.partition_diff import (
@@ -55,8 +55,6 @@ from brokerless.tables.read_options import bound
 LISTED = 10
 """Differences of a partition that are listed, unless another number is requested."""
 _MOST_FINDINGS = 1000
-_MOST_REPEATED = 1 << 17
-"""Offsets of repeated rows that are counted at once."""
 _SIDES: tuple[Hand, Hand] = ("left", "right")
 
 
@@ -298,7 +296,7 @@ def _recoding(pair: Pair, hand: Hand, hasher: ValueHasher) -> Callable[[RecordCo
     if pair.decoding is None or isinstance(own, CopiedPartition) or not isinstance(table, CopiedPartition):
         return None
     has_same_offsets = pair.runs is None and pair.anchors is None
-    undecoded = {name: read_offsets(path) for name, path in table.undecoded.items()} if has_same_offsets else {}
+    undecoded = {name: RecordedOffsets(path) for name, path in table.undecoded.items()} if has_same_offsets else {}
     return DecodedHashes(pair.decoding.columns, hasher).in_log(pair.decoding, undecoded)
 
 
@@ -345,9 +343,8 @@ def _compare_sequence(
 def _add_repeated(sides: Mapping[Hand, SideReader], tally: Tally) -> None:
     """Count the rows of a table of which it has one with the same offset before."""
     for hand, side in sides.items():
-        offsets = repeated_offsets(side.partition)
-        for at in range(0, len(offsets), _MOST_REPEATED):
-            tally.add(ONLY_ON[hand], "duplicate", side.common_offsets(offsets[at : at + _MOST_REPEATED]))
+        for offsets in repeated_offsets(side.partition).parts():
+            tally.add(ONLY_ON[hand], "duplicate", side.common_offsets(offsets))
 
 
 @dataclass(slots=True)

@@ -104,8 +104,8 @@ def _with_repeated(rows: HashedRows, partition: PartitionPath) -> HashedRows:
     repeated = repeated_offsets(partition)
     if not len(rows) or not len(repeated):
         return rows
-    start, stop = np.searchsorted(repeated, [rows["offset"][0], rows["offset"][-1] + 1]).tolist()
-    return np.concatenate([rows, rows[np.searchsorted(rows["offset"], repeated[start:stop])]])
+    again = repeated.between(int(rows["offset"][0]), int(rows["offset"][-1]) + 1)
+    return np.concatenate([rows, rows[np.searchsorted(rows["offset"], again)]])
 
 
 def compare_keyed(left: KeyedRecords, right: KeyedRecords, allowed: Collection[str]) -> Iterator[KeyedDifference]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from brokerless import arrow
 from brokerless.errors import UsageError
 from brokerless.format.columns import RecordColumns
-from brokerless.jobs.diff.exported.offset_file import OffsetFile
+from brokerless.jobs.diff.exported.offset_file import OffsetFile, RecordedOffsets
 from brokerless.jobs.diff.exported.value_hashes import HASH_BYTES, ValueHasher
 from brokerless.jobs.export.tables import into_table
 from brokerless.log.directory import PartitionPath
@@ -134,7 +134,7 @@ class DecodedHashes:
         return pa.RecordBatch.from_arrays([columns[name] for name in chosen], chosen)
 
     def in_log(
-        self, decoding: TableDecoding, undecoded: Mapping[str, Int64s]
+        self, decoding: TableDecoding, undecoded: Mapping[str, RecordedOffsets]
     ) -> Callable[[RecordColumns], RecordColumns]:
         """Return what puts hashes in place of a log's keys and values. ``undecoded``: the offsets of keys and of values
         that the table has as bytes."""
@@ -194,11 +194,10 @@ def _plain(type_: Any) -> pa.DataType:
     return plain_type(type_.value_type if pa.types.is_dictionary(type_) else type_)
 
 
-def _are_in(offsets: Int64s, known: Int64s | None) -> Bools:
+def _are_in(offsets: Int64s, known: RecordedOffsets | None) -> Bools:
     if known is None or not len(known):
         return np.zeros(len(offsets), np.bool_)
-    at = np.minimum(np.searchsorted(known, offsets), len(known) - 1)
-    return np.asarray(known[at] == offsets)
+    return np.isin(offsets, known.between(int(offsets.min()), int(offsets.max()) + 1))
 
 
 def _fitted(column: Any, type_: Any) -> Any:

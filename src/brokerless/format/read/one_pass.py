@@ -69,7 +69,7 @@ class Passed:
         if decoder is not self._decoder or not np.array_equal(chosen.positions, self.batches.positions[wanted]):
             return None
         self._columns.used[:] = self._used
-        rows = np.flatnonzero(self._given >= 0)
+        rows = self._given >= 0
         self._decoder.add(self.batches.take(rows), self._given[rows], base)
         return self._decoder.full() if self._is_full else iter(())
 
@@ -147,9 +147,19 @@ class OnePass:
 
 def _announce(descriptor: int, start: int, length: int) -> None:
     """Tells the system what is about to be read, so that a disk reads more than a small window at once."""
-    if length > STEP and hasattr(os, "posix_fadvise"):
+    if length > STEP and hasattr(os, "posix_fadvise") and not _is_cached(descriptor, start + length - 1):
         with suppress(OSError):
             os.posix_fadvise(descriptor, start, length, os.POSIX_FADV_WILLNEED)
+
+
+def _is_cached(descriptor: int, position: int) -> bool:
+    """Return whether the system has a byte in memory, as far as it says so. What it has is announced at some cost."""
+    if not hasattr(os, "RWF_NOWAIT"):
+        return False
+    try:
+        return os.preadv(descriptor, [bytearray(1)], position, os.RWF_NOWAIT) == 1
+    except OSError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,6 +116,44 @@ sys.exit(main(sys.argv[1:]))
     assert (result.returncode, result.stdout, result.stderr) == (130, b"", b"")
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_to_end_removes_what_is_half_done(number: int, code: int, tmp_path: Path) -> None:
+    """SIGHUP is what a terminal that was closed sends."""
+    done = python("-c", ENDED, str(number), tmp_path / "half", DATA)
+    assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
+    assert not (tmp_path / "half").exists()
+
+
+def test_a_signal_that_nohup_ignores_stays_ignored(tmp_path: Path) -> None:
+    code = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n{ENDED}"
+    assert python("-c", code, str(int(signal.SIGHUP)), tmp_path / "half", DATA).returncode == 0
+
+
+ENDED = """
+import contextlib, signal, sys
+from pathlib import Path
+from brokerless.cli import main, output
+
+@contextlib.contextmanager
+def half_done(path):
+    path.mkdir()
+    try:
+        yield
+    finally:
+        path.rmdir()
+
+number, path, opened = int(sys.argv[1]), Path(sys.argv[2]), output.Output.open
+
+def end(*arguments, **options):
+    with half_done(path):
+        signal.raise_signal(number)
+    return opened(*arguments, **options)
+
+output.Output.open = end
+sys.exit(main(["ls", *sys.argv[3:]]))
+"""
+
+
 def test_an_interrupt_while_a_command_is_imported_ends_without_a_traceback() -> None:
     code = """
 import signal, sys

@@ -19,9 +19,9 @@ from typing import Any, TextIO
 from brokerless.cli.commands import COMMANDS, GROUPS
 from brokerless.cli.help_pages import print_help
 from brokerless.cli.output import (
+    BY_SIGNAL,
     CLEAN,
     INTERRUPTED,
-    TERMINATED,
     UNUSABLE,
     abandon_stdout,
     complain,
@@ -106,9 +106,9 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
     except KeyboardInterrupt:
         abandon_stdout()  # the reader was interrupted as well, and may be gone
         return INTERRUPTED
-    except _TerminatedError:
+    except _TerminatedError as error:
         abandon_stdout()
-        return TERMINATED
+        return BY_SIGNAL + error.number
     except BrokenPipeError:
         abandon_stdout()
         return known_exit_code()
@@ -128,18 +128,23 @@ def _report_unkept_kernels() -> None:
 
 
 class _TerminatedError(BaseException):
-    """SIGTERM: what is half done is removed, as after Ctrl-C."""
+    """SIGTERM or SIGHUP, by ``number``: what is half done is removed, as after Ctrl-C."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 @contextmanager
 def _ending_in_order(is_own_process: bool) -> Generator[None]:
     """Have signals end what runs meanwhile in order, whatever they did before, as far as nobody else takes them."""
 
-    def end(*_: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the next one ends it at once
-        raise _TerminatedError
+    def end(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_DFL)  # the next one ends it at once
+        raise _TerminatedError(number)
 
-    handlers: dict[signal.Signals, Any] = {signal.SIGTERM: end}
+    # A terminal that is closed, or its connection, sends SIGHUP; nohup has it ignored, and then it stays so.
+    handlers: dict[signal.Signals, Any] = {signal.SIGTERM: end, signal.SIGHUP: end}
     if is_own_process:
         handlers[signal.SIGINT] = signal.default_int_handler
     is_main = current_thread() is main_thread()

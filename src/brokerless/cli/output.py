@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from brokerless.log.directory import LogDirectory, PartitionPath
     from brokerless.views.screen import Screen
 
-CLEAN, FINDINGS, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
-"""Exit codes: all is well; damage was met; a wrong command line or a path that cannot be opened; Ctrl-C; SIGTERM."""
+CLEAN, FINDINGS, UNUSABLE, INTERRUPTED, BY_SIGNAL = 0, 1, 2, 130, 128
+"""Exit codes: all is well; damage was met; a wrong command line or a path that cannot be opened; Ctrl-C; what another
+signal's number is added to."""
 
 _OF_MANY_FILES = (Kind.REMOTE_KEY_MISSING,)
 """Kinds that are said once for all files that have the reason in common."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ import pyarrow as pa
 import pytest
 from tests.cli.conftest import Run
 from tests.cli.conftest import run as run
+from tests.jobs.diff.planted import ModelBatch, ModelRecord, write
 
 import brokerless
 from brokerless.errors import UsageError
+from brokerless.log import names
 
 TIME = 1_700_000_000_000
 Row = dict[str, Any]
@@ -142,6 +145,27 @@ def test_a_topic_on_one_side_only_and_aborted_records(tmp_path: Path, run: Run) 
     assert done.exit_code == 1
     assert "orders-0: this topic is on the left only" in done.out.decode()
     assert "t-0: this topic is on the right only" in done.out.decode()
+
+
+def test_an_open_transaction_hides_nothing(tmp_path: Path) -> None:
+    """Its records, and those of others after it, would be missing without a word: a producer may have died long ago."""
+    log = [ModelBatch((ModelRecord(each, TIME, b"%d" % each, b"v"),)) for each in range(5)]
+    log[2] = replace(log[2], producer=(7, 0, 0), is_transactional=True)
+    left = write(tmp_path / "left", log, random.Random(0), segments=1).parent
+    right = write(tmp_path / "right", log[:2], random.Random(0), segments=1).parent
+    (found,) = brokerless.diff(left, right, align="key").partitions
+    assert (found.same, found.causes) == (2, {"missing": 3})
+    assert brokerless.diff(left, left, align="key").partitions[0].same == 5
+
+
+def test_what_is_before_the_log_start_offset_is_not_compared(tmp_path: Path) -> None:
+    log = [ModelBatch((ModelRecord(each, TIME, b"%d" % each, b"v"),)) for each in range(6)]
+    left = write(tmp_path / "left", log, random.Random(0), segments=1).parent
+    right = write(tmp_path / "right", log[4:], random.Random(0), segments=1).parent
+    (left / names.LOG_START_OFFSET_CHECKPOINT).write_text("0\n1\ntopic 0 4\n")
+    for one, other in ((left, right), (right, left)):
+        found = brokerless.diff(one, other, align="key")
+        assert (found.is_same, found.partitions[0].same) == (True, 2)
 
 
 def test_what_does_not_go_with_it_is_one_sentence(run: Run) -> None:

@@ -89,6 +89,11 @@ class Transactions:
         """Return the transactions that did not end before ``offset``."""
         return replace(self, ended=[each for each in self.ended if each.last_offset >= offset])
 
+    def with_open_data(self) -> Transactions:
+        """Return the transactions that have ended: by these alone, only aborted data is left out, and nothing waits for
+        the end of what is open."""
+        return replace(self, open={})
+
     def aborted(self, batches: Batches) -> NDArray[np.bool_]:
         """Return which batches are data of an aborted transaction: bool, shape ``(n,)``."""
         if self._spans is None:

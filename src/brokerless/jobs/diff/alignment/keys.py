@@ -23,6 +23,7 @@ from brokerless.jobs.diff.copied_partition import CopiedPartition
 from brokerless.jobs.diff.exported.offset_file import repeated_offsets
 from brokerless.log.directory import PartitionPath
 from brokerless.log.partition import Reading, read_partition, transactions_of
+from brokerless.log.ranges import from_log_start
 from brokerless.progress import Done, Report
 
 ROW = np.dtype(
@@ -56,12 +57,14 @@ class KeyedRecords:
         self, partition: PartitionPath, max_batch_bytes: int, report: Report, done: Done, *,
         recode: Callable[[RecordColumns], RecordColumns] | None = None,
     ) -> None:  # fmt: skip
-        """Adds the records of a partition, without those that were aborted. ``recode``: as :class:`SideSettings` has
-        it. Raises OSError."""
+        """Adds the records of a partition from its log start on, without those that were aborted; where a transaction
+        is open, its records and what comes after it as well. ``recode``: as :class:`SideSettings` has it. Raises
+        OSError."""
         for each in partition.unread if isinstance(partition, CopiedPartition) else ():
             report(each.finding)
         number, count = partition.partition or 0, 0
-        reading = Reading(transactions=transactions_of(partition), max_batch_bytes=max_batch_bytes)
+        transactions = transactions_of(partition).with_open_data()
+        reading = Reading(from_log_start(partition), transactions=transactions, max_batch_bytes=max_batch_bytes)
         files: dict[int, BinaryIO] = {}
         try:
             for each in read_partition(partition, reading, report):

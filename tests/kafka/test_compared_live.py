@@ -132,6 +132,18 @@ def test_a_disk_is_the_same_as_its_running_broker_from_either_side(running: Runn
         assert partition(found, "live-transactions").causes["control"] > 5, "a consumer does not get markers"
 
 
+def test_aborted_records_count_on_neither_side_where_keys_pair_them(running: Running) -> None:
+    """What is open comes from both, and what is after it."""
+    own: dict[str, Any] = {"topics": ["live-transactions"], "only": ["records"]}
+    kept = partition(brokerless.diff(running.disk, running.disk, align="key", **own), "live-transactions")
+    every = partition(brokerless.diff(running.disk, running.url, **own), "live-transactions")
+    committed = brokerless.open(running.disk).records(topics=own["topics"], isolation="read_committed").read_all()
+    assert committed.num_rows < kept.same < every.same
+    for left, right in ((running.disk, running.url), (running.url, running.disk)):
+        found = brokerless.diff(left, right, align="key", **own)
+        assert (found.is_same, partition(found, "live-transactions").same) == (True, kept.same), list(found.lines())
+
+
 def test_a_running_broker_is_the_same_as_itself(running: Running) -> None:
     assert brokerless.diff(running.url, running.url, topics=["live-mixed", "cleaned"]).is_same
 

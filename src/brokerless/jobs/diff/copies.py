@@ -18,7 +18,7 @@ from brokerless.jobs.diff.exported.listing import TablePartition, list_tables, t
 from brokerless.jobs.diff.exported.rows import CopyNotes, table_rows
 from brokerless.jobs.diff.exported.value_hashes import ValueHasher
 from brokerless.jobs.diff.live.cluster import ClientConfig, RunningPartition, connect, is_live, list_partitions
-from brokerless.jobs.diff.live.copy import consumed
+from brokerless.jobs.diff.live.copy import consumed, consumed_unaborted
 from brokerless.jobs.load.loader import Loading, load_into
 from brokerless.jobs.load.routing import Routing
 from brokerless.log import names
@@ -45,13 +45,16 @@ def list_without_segments(
     return None if form is None else list_tables(location, form, is_wanted)
 
 
-def at_hand(partition: PartitionPath | None, stack: ExitStack, hasher: ValueHasher) -> PartitionPath | None:
+def at_hand(
+    partition: PartitionPath | None, stack: ExitStack, hasher: ValueHasher, *, has_aborted: bool = True
+) -> PartitionPath | None:
     """Return a partition that can be read: its copy, if it has no segments, until ``stack`` ends. ``hasher``: of
-    decoded values, of which the copy has hashes. Raises :class:`ClusterError`, and UnreadableError, also where the
-    temporary directory (``TMPDIR``) has no room."""
+    decoded values, of which the copy has hashes. ``has_aborted``: whether the copy of a running partition has aborted
+    records too, which nobody can tell from others there. Raises :class:`ClusterError`, and UnreadableError, also where
+    the temporary directory (``TMPDIR``) has no room."""
     if isinstance(partition, RunningPartition):
         to = scratch_directory(stack)
-        with consumed(partition) as source:
+        with consumed(partition) if has_aborted else consumed_unaborted(partition) as source:
             copied = _written(partition, source.batches(), to)
             return replace(copied, begin=max(source.begin(), partition.begin))
     if isinstance(partition, TablePartition):

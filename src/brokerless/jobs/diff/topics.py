@@ -109,7 +109,7 @@ def _compare(task: DiffTask[TopicPair], stack: ExitStack, done: Done) -> Iterabl
             for number, partition in sorted(side.items()):
                 with ExitStack() as copy:
                     own = damaged[hand, number] = []
-                    there = at_hand(partition, copy, values)
+                    there = at_hand(partition, copy, values, has_aborted=False)
                     assert there is not None
                     decoding = None if isinstance(there, CopiedPartition) else pair.decoding
                     recode = None if decoding is None else DecodedHashes(decoding.columns, values).in_log(decoding, {})

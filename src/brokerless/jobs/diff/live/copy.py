@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -25,10 +26,12 @@ _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", p
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """A partition that a consumer reads. ``begin``: asks for its log start offset: records may be deleted meanwhile."""
+    """A partition that a consumer reads. ``begin``: asks for its log start offset: records may be deleted meanwhile.
+    ``stable``: asks for the offset up to which a consumer of this isolation gets records."""
 
     batches: Callable[[], Iterator[pa.RecordBatch]]
     begin: Callable[[], int]
+    stable: Callable[[], int]
 
 
 @contextmanager
@@ -39,15 +42,26 @@ def consumed(partition: RunningPartition, isolation: Isolation = "read_uncommitt
     connection.open()
     consumer = _consumer(connection, isolation)
 
-    def begin() -> int:
+    def limits() -> tuple[int, int]:
         place = load_library().TopicPartition(*partition.place)
-        return connection.ask(lambda left: consumer.get_watermark_offsets(place, timeout=left))[0]
+        return connection.ask(lambda left: consumer.get_watermark_offsets(place, timeout=left))
 
     try:
-        yield Consumed(lambda: _batches(connection, consumer, partition), begin)
+        yield Consumed(lambda: _batches(connection, consumer, partition), lambda: limits()[0], lambda: limits()[1])
     finally:
         consumer.close()
     _refuse_another_topic(connection, partition)
+
+
+@contextmanager
+def consumed_unaborted(partition: RunningPartition) -> Generator[Consumed]:
+    """As :func:`consumed`, without the records of transactions that were aborted; those of one that is open come, and
+    what is after them."""
+    with consumed(partition, "read_committed") as source:
+        stable = min(source.stable(), partition.end)
+    decided, others = replace(partition, end=stable), replace(partition, begin=max(partition.begin, stable))
+    with consumed(decided, "read_committed") as one, consumed(others) as other:
+        yield Consumed(lambda: chain(one.batches(), other.batches()), one.begin, other.stable)
 
 
 def _consumer(connection: ClusterConnection, isolation: Isolation) -> Any:

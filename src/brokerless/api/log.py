@@ -195,13 +195,14 @@ class Log(LogTables):
             If the file cannot be written.
         """
         from brokerless.jobs.check.snapshots import last_complete
-        from brokerless.jobs.report.job import LastBackup
+        from brokerless.jobs.report.job import LastBackup, refuse_other_cluster
         from brokerless.jobs.report.page import ReportFile, write_report
 
         backup = None
         if request.backup is not None:
             place = Location.of(request.backup)
             backup = LastBackup(place.path, *last_complete(place))
+            refuse_other_cluster(backup, self.directory)
         write_report(
             self.directory, self.paths, ReportFile(request.to, backup), max_batch_bytes=request.max_batch_bytes
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -96,6 +97,12 @@ def test_it_says_when_the_last_complete_backup_was_made(
         "table": "lastBackup", "place": str(place), "snapshot": whole.id, "name": "nightly", "created": whole.created,
         "partitions": 8, "laterIncomplete": 0,
     }  # fmt: skip
+    shutil.copytree(DEMO, tmp_path / "other")
+    meta = tmp_path / "other" / "meta.properties"
+    meta.write_text(re.sub("cluster.id=.*", "cluster.id=another-cluster", meta.read_text()))
+    refused = run("report", tmp_path / "other", "-o", file, "--backup", place)
+    assert (refused.exit_code, "this is a backup of the cluster" in refused.err) == (2, True)
+    assert f"{tmp_path / 'other'} is of another-cluster" in refused.err
     refused = run("report", DEMO, "-o", file, "--backup", f"{place}@nightly")
     assert refused.exit_code == 2
     assert "not one of its snapshots" in refused.err

@@ -45,7 +45,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     from brokerless.jobs.check.snapshots import last_complete
-    from brokerless.jobs.report.job import LastBackup, gather, json_rows
+    from brokerless.jobs.report.job import LastBackup, gather, json_rows, refuse_other_cluster
     from brokerless.jobs.report.page import ReportFile, write_report
     from brokerless.log.storage.location import Location
 
@@ -61,6 +61,8 @@ def run(options: Namespace) -> int:
         chosen = output.chosen(log, options)
         if output.exit_code == UNUSABLE:
             continue
+        if backup is not None:
+            refuse_other_cluster(backup, log.directory)
         bound, say = options.max_batch_bytes, output.say
         with progress("reading", sum(each.size for each in chosen)) as done:
             if options.json:

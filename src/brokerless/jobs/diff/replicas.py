@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from brokerless import clock
@@ -25,7 +24,7 @@ from brokerless.jobs.turns import choose, open_ledger
 from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_epochs, truncation_offset
-from brokerless.log.checkpoint.meta_properties import load_meta_properties
+from brokerless.log.checkpoint.meta_properties import clusters_of
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.directory import PartitionPath
 from brokerless.log.seek import end_offset
@@ -110,13 +109,7 @@ def _entry(cluster_id: str, name: TopicPartition) -> str:
 def _cluster_of(partitions: Sequence[PartitionPath]) -> str:
     """Return the ID of the cluster that disks are of; empty where none says it. Raises :class:`UsageError` where these
     are two."""
-    disks = {above.path: above for each in partitions if (above := each.location.parent) is not None}
-    found: dict[str, str] = {}
-    for path, disk in sorted(disks.items()):
-        with suppress(UnreadableError):
-            own = load_meta_properties(disk / names.META_PROPERTIES).cluster_id
-            if own is not None:
-                found.setdefault(own, path)
+    found = clusters_of(above for each in partitions if (above := each.location.parent) is not None)
     if len(found) > 1:
         one, other = list(found.values())[:2]
         raise UsageError(f"{one} and {other} are disks of two clusters; give those of one, or compare LEFT with RIGHT")

@@ -12,7 +12,7 @@ from brokerless import arrow
 from brokerless.arrow import table_of
 from brokerless.clusters.directory_state import load_directory_state
 from brokerless.clusters.start.start import StartOutcome, foresee_start
-from brokerless.errors import UnreadableError
+from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, describe_kinds, harm_of
 from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.internals.tables import lag_state_rows
@@ -24,6 +24,7 @@ from brokerless.jobs.report.page_rows import TopicSettings, read_settings
 from brokerless.jobs.report.schemas import FIGURES
 from brokerless.jobs.report.topic_sizes import topic_sizes_table
 from brokerless.log.backups.snapshot import Snapshot
+from brokerless.log.checkpoint.meta_properties import clusters_of
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.progress import Done, Say, ignore
 from brokerless.values import Row
@@ -50,6 +51,15 @@ class LastBackup:
             "partitions": 0 if own is None else len(own.partitions),
             "laterIncomplete": self.later,
         }
+
+
+def refuse_other_cluster(backup: LastBackup, directory: LogDirectory) -> None:
+    """Raise :class:`UsageError` where a backup is of another cluster than a log directory, by ``meta.properties``."""
+    known = None if backup.snapshot is None else backup.snapshot.cluster_id
+    own = clusters_of(above for each in directory.partitions if (above := each.location.parent) is not None)
+    if known is not None and own and known not in own:
+        ids = ", ".join(own)
+        raise UsageError(f"{backup.place}: this is a backup of the cluster {known}, and {directory.path} is of {ids}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from brokerless.errors import UsageError
+from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Kind
+from brokerless.log import names
 from brokerless.log.checkpoint.text_files import FileFindings, MalformedFileError, parse_integer, parse_uuid, read_lines
 from brokerless.log.storage.location import Location
 
@@ -47,6 +49,18 @@ def load_meta_properties(location: Location) -> MetaProperties:
         properties=properties,
         findings=findings,
     )
+
+
+def clusters_of(directories: Iterable[Location]) -> dict[str, str]:
+    """Return the IDs of the clusters that log directories are of, as far as they say it, each with the path of the
+    first one."""
+    found: dict[str, str] = {}
+    for path, directory in sorted({each.path: each for each in directories}.items()):
+        with suppress(UnreadableError):
+            own = load_meta_properties(directory / names.META_PROPERTIES).cluster_id
+            if own is not None:
+                found.setdefault(own, path)
+    return found
 
 
 def parse_properties(lines: Iterable[str]) -> dict[str, str]:

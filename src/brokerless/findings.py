@@ -297,6 +297,7 @@ class Kind(StrEnum):
     RECORD_TOO_LARGE = "record-too-large"
     KEY_MISSING = "key-missing"
     LATE_RECORDS = "late-records"
+    VALUES_COMPACTED = "values-compacted"
     CONFIGS_UNKNOWN = "configs-unknown"
     CONFIG_DIFFERS = "config-differs"
     WRITTEN_BY_OTHERS = "written-by-others"

@@ -70,6 +70,19 @@ def test_what_the_time_leaves_open_is_named(place: Path, tmp_path: Path) -> None
     assert any("abort --topic payments --partition 0 --start-offset 0" in each.message for each in found)
 
 
+def test_a_compacted_log_that_ends_earlier_is_named(place: Path, tmp_path: Path) -> None:
+    """Values that later records replaced are gone from it: the cleaner of that broker had removed them."""
+    (snapshot,) = brokerless.Backup(f"{place}@nightly").snapshots()
+    ends = {(each.topic, each.partition): each.end_offset for each in snapshot.partitions if each.is_compacted}
+    own = {at: end for at, end in ends.items() if not at[0].startswith("__")}
+    assert own
+    file = vector(tmp_path / "vector", {at: end - 1 for at, end in own.items()} | {("orders", 0): 500})
+    found = rebuilt(place, tmp_path / "to", offsets=file).findings
+    named = {(each.offset, each.severity) for each in found if each.kind == Kind.VALUES_COMPACTED}
+    assert named == {(end - 1, "warning") for end in own.values()}
+    assert not [each for each in found if each.kind == Kind.VALUES_COMPACTED and "orders" in each.message]
+
+
 def test_the_plan_has_the_ends(place: Path, tmp_path: Path) -> None:
     planned = rebuilt(place, tmp_path / "to", until=UNTIL)
     assert "  orders-0: at offset 622, and not at 1265" in list(rebuild_lines(planned))

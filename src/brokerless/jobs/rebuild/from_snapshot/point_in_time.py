@@ -109,6 +109,13 @@ def end_at(
     if end is None or end >= (replica.end_offset or 0):
         return replica, ()
     found = list(_late(replica, end, point.until, max_batch_bytes)) if point.until is not None else []
+    own = _of_snapshot(replica, state)
+    if own is not None and own.is_compacted:
+        text = (
+            f"{names.partition_directory(replica.topic, replica.partition)}: it is compacted, and ends at offset {end}"
+        )
+        text += f" in place of {own.end_offset}: of keys with records between these, earlier values may be gone"
+        found.append(Kind.VALUES_COMPACTED.at(replica.path, text, offset=end))
     transactions = transactions_of(replica.paths)
     unfinished = transactions.unfinished_at(end)
     markers: tuple[bytes, ...] = ()
@@ -148,9 +155,14 @@ def _open(replica: DiskReplica, transaction: Transaction, text: str, severity: S
     return open_transaction(replica.path, transaction.first_offset or 0, text, severity, of=name)
 
 
+def _of_snapshot(replica: DiskReplica, state: SnapshotState) -> SnapshotPartition | None:
+    place = replica.topic_id, replica.partition
+    return next((each for each in state.snapshot.partitions if each.place == place), None)
+
+
 def _epoch(replica: DiskReplica, state: SnapshotState, end: int) -> int:
     """The leader epoch in which a log ends there."""
-    own = next((one for one in state.snapshot.partitions if one.place == (replica.topic_id, replica.partition)), None)
+    own = _of_snapshot(replica, state)
     return max((epoch for epoch, start in (() if own is None else own.epochs) if start < end), default=0)
 
 

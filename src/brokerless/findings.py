@@ -23,7 +23,6 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 Scope = Literal["log", "start", "cluster"]
 """What a severity is about: whether a command yields all that the log has, what a broker's start does to these bytes,
 and what is left of the cluster if all disks start."""
-
 _SCOPES: tuple[Scope, ...] = ("log", "start", "cluster")
 
 

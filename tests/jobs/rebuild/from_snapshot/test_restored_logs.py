@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -108,3 +109,22 @@ def test_segments_whose_objects_are_gone_are_lost_and_the_plan_says_so(apply: bo
         assert found["payments", 0, "read_uncommitted"] == []
         start = brokerless.open(tmp_path / "to" / "node-1").restart()
         assert start.is_harmless
+
+
+def test_offsets_that_the_cleaner_took_before_the_first_record_are_not_lost(tmp_path: Path) -> None:
+    """What is left of a compacted log may show no gap: that it was compacted is in the snapshot."""
+    shutil.copytree(DEMO, tmp_path / "disk")
+    users = tmp_path / "disk" / "users-0"
+    newest = [row for each in brokerless.open(users).batches() for row in each.to_pylist()][-1]
+    last = Path(newest["file"])
+    for each in users.glob("*.*"):
+        if each not in (last, users / "partition.metadata"):
+            each.unlink()
+    last.write_bytes(last.read_bytes()[newest["position"] :])
+    last.rename(users / f"{0:020}.log")
+    kept = rows_of(tmp_path / "disk", ["users"])
+    brokerless.backup(tmp_path / "disk", tmp_path / "backup")
+    rebuilt = brokerless.rebuild(f"{tmp_path / 'backup'}@latest", tmp_path / "to", apply=True)
+    assert kept["users", 0, "read_committed"][0]["offset"] > 0
+    assert rows_of(tmp_path / "to" / "node-1", ["users"]) == kept
+    assert rebuilt.lost == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from brokerless.errors import UnreadableError, UsageError
@@ -55,12 +56,15 @@ class RestoredLogs:
 
     def _task(self, held: HeldReplica, directory: Path) -> MergeTask:
         replica = held.replica
+        files = describe_files([replica.paths], held.disk.checkpoints)
+        if _is_compacted(held):  # its batches may show no gap, and begin after offsets that the cleaner took
+            files = replace(files, cleaned_until=files.cleaned_until or 0)
         return MergeTask(
             topic=replica.topic,
             partition=replica.partition,
             to=Destination.of(directory),
             topic_id=held.topic_id,
-            replicas=(describe_files([replica.paths], held.disk.checkpoints),),
+            replicas=(files,),
             merge=Merge(self._config(replica.topic), self._max_batch_bytes),
             ends_at=None if replica.end_in_log is None else (replica.end_offset or 0) - len(replica.markers),
             markers=replica.markers,
@@ -72,6 +76,12 @@ class RestoredLogs:
         with suppress(ValueError, UsageError):
             return with_segment_bytes(int(text)) or LogConfig()
         return LogConfig()
+
+
+def _is_compacted(held: HeldReplica) -> bool:
+    """Return whether the topic was compacted, by the snapshot."""
+    state, place = held.disk.snapshot, (held.topic_id, held.replica.partition)
+    return state is not None and any(each.is_compacted and each.place == place for each in state.snapshot.partitions)
 
 
 def _text(loss: Loss, name: str) -> str:

@@ -18,6 +18,7 @@ from tests.kafka.jars import KafkaUnavailableError
 from benchmarks import (
     asking,
     backing_up,
+    backup_tools,
     ceilings,
     commands,
     compacting,
@@ -53,6 +54,7 @@ FAMILIES = (
     decoding,
     asking,
     backing_up,
+    backup_tools,
     serving,
     tiered,
 )
@@ -66,6 +68,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not chosen:
         console.print(f"no workload's name starts with {options.only}; there are {', '.join(names(everything))}")
         return 2
+    for workload in chosen:
+        if workload.missing:
+            console.print(f"{workload.name} is left out: {workload.missing} not installed", markup=False)
+    chosen = [workload for workload in chosen if not workload.missing]
     try:
         with console.status(f"{options.records:,} records, written by Kafka's builder unless they are there"):
             events(options.records)

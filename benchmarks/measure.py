@@ -68,6 +68,8 @@ class Workload:
     """Seconds that a side gets at least to compile what is hot; with 0, one run goes by, for the file cache."""
     asked: bool = False
     """Whether it is only run if it is asked for: what takes long."""
+    missing: str = ""
+    """Programs that are not installed here, without which it is left out."""
     floor: Side | None = None
     """What the work takes at least, as a third side in the same run."""
     added: Side | None = None

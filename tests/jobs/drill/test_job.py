@@ -231,7 +231,7 @@ class TestEvidence:
 
     def test_a_key_that_signs_nothing_is_refused_before_the_drill(self, place: Path, tmp_path: Path) -> None:
         private, public = ed25519_pair(tmp_path)
-        with pytest.raises(UsageError, match="signs the evidence"):
+        with pytest.raises(UsageError, match="it is the evidence that is signed"):
             drilled(place, sign_key=private)
         with pytest.raises(UsageError, match="no private key"):
             drilled(place, sign_key=public, record=True, scratch=tmp_path / "scratch")

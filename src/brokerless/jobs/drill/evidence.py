@@ -44,7 +44,7 @@ class Evidence:
         if request.sign_key is None:
             return cls(path, request.record)
         if path is None and not request.record:
-            raise UsageError("--sign-key signs the evidence; give --evidence FILE or --record")
+            raise UsageError("--sign-key: it is the evidence that is signed; give --evidence FILE or --record")
         return cls(path, request.record, load_private_key(os.fspath(request.sign_key)))
 
     def write(self, result: DrillResult, snapshot: LogDirectory) -> None:

@@ -73,7 +73,7 @@ def options_of(request: RebuildRequest) -> RebuildOptions:
 
 def _point_of(request: RebuildRequest) -> PointInTime | None:
     if request.until is not None and request.offsets is not None:
-        raise UsageError("--until and --offsets both say where logs end; give one of them")
+        raise UsageError("give one of --until and --offsets: each says where logs end")
     if request.offsets is not None:
         path = os.fspath(request.offsets)
         return PointInTime(path=path, rows=load_vector(path), aborts_open=request.abort_open_transactions)

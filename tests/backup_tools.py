@@ -27,8 +27,6 @@ class Tool:
     restore: Callable[[Path, int], list[Command]] | None
     """Run in an empty directory, these write there what a copy has, below the whole paths of the directories. None: the
     tool restores otherwise."""
-    complains: tuple[int, ...] = ()
-    """Exit codes of a copy that was stored, and lacks files or has torn ones."""
 
 
 def stored(place: Path) -> Path:
@@ -42,7 +40,6 @@ OURS = Tool(
         *(sys.executable, "-m", "brokerless", "backup", *sources, "--to", str(stored(place)), "--name", f"run-{number}")
     ],
     None,
-    (1,),
 )
 RESTIC = Tool(
     "restic",
@@ -53,14 +50,12 @@ RESTIC = Tool(
     lambda place, number: [
         ["restic", "-r", str(stored(place)), "restore", "latest", "--tag", f"run-{number}", "--target", "."]
     ],
-    (3,),
 )
 BORG = Tool(
     "borg",
     lambda place: ["borg", "init", "--encryption", "none", str(stored(place))],
     lambda sources, place, number: ["borg", "create", f"{stored(place)}::run-{number}", *sources],
     lambda place, number: [["borg", "extract", f"{stored(place)}::run-{number}"]],
-    (1,),
 )
 TAR = Tool(
     "tar",
@@ -73,7 +68,6 @@ TAR = Tool(
         ["tar", "--zstd", "--listed-incremental=/dev/null", "-xf", f"{stored(place)}/run-{each}.tar.zst"]
         for each in range(number + 1)
     ],
-    (1,),
 )
 RSYNC = Tool(
     "rsync",
@@ -83,7 +77,6 @@ RSYNC = Tool(
         *(*sources, f"{stored(place)}/run-{number}/"),
     ],
     lambda place, number: [["rsync", "-a", f"{stored(place)}/run-{number}/", "."]],
-    (24,),
 )
 OTHERS = (RESTIC, BORG, TAR, RSYNC)
 

@@ -15,7 +15,7 @@ import benchmarks.__main__ as program
 import pytest
 from benchmarks.measure import BenchmarkError, Pass, Result, Side, Workload
 
-from benchmarks import data, loading, measure, page
+from benchmarks import backup_tools, data, loading, measure, page
 from tests.kafka import jars
 from tests.require import require
 
@@ -98,6 +98,16 @@ def test_the_contract_has_these_names() -> None:
 def test_an_unknown_name_is_a_wrong_command_line(capfd: pytest.CaptureFixture[str]) -> None:
     assert program.main(["--only", "no-such"]) == 2
     assert "deep-read-none" in capfd.readouterr().err
+
+
+def test_a_workload_without_its_programs_is_left_out_with_a_sentence(
+    small: None, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(backup_tools.backup_tools, "missing", lambda tool: f"{tool.name} of a test")
+    assert program.main(["--only", "backup-beside-rsync", "--records", str(RECORDS)]) == 0
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert "backup-beside-rsync is left out: rsync of a test not installed" in said.err
 
 
 def test_the_median_of_the_runs_counts() -> None:

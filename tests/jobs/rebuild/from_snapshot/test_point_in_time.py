@@ -160,7 +160,7 @@ class TestOffsets:
 
     def test_it_is_one_of_two(self, place: Path, tmp_path: Path) -> None:
         file = vector(tmp_path / "vector", {("orders", 0): 1})
-        with pytest.raises(UsageError, match="give one of them"):
+        with pytest.raises(UsageError, match="give one of until= and offsets="):
             rebuilt(place, tmp_path / "to", offsets=file, until=UNTIL)
 
 

@@ -111,16 +111,14 @@ def end_at(
     found = list(_late(replica, end, point.until, max_batch_bytes)) if point.until is not None else []
     own = _of_snapshot(replica, state)
     if own is not None and own.is_compacted:
-        text = (
-            f"{names.partition_directory(replica.topic, replica.partition)}: it is compacted, and ends at offset {end}"
-        )
-        text += f" in place of {own.end_offset}: of keys with records between these, earlier values may be gone"
+        text = f"{own.name}: it is compacted, and ends at offset {end} in place of {own.end_offset}: of keys with "
+        text += "records between these, earlier values may be gone"
         found.append(Kind.VALUES_COMPACTED.at(replica.path, text, offset=end))
     transactions = transactions_of(replica.paths)
     unfinished = transactions.unfinished_at(end)
     markers: tuple[bytes, ...] = ()
     if unfinished and point.aborts_open:
-        markers = tuple(_markers(transactions, unfinished, end, _epoch(replica, state, end)))
+        markers = tuple(_markers(transactions, unfinished, end, _epoch(own, end)))
         text = f"it ends later than {point.option}, and is aborted"
         found.append(_open(replica, unfinished[0], text, "info"))
     elif unfinished:
@@ -160,9 +158,8 @@ def _of_snapshot(replica: DiskReplica, state: SnapshotState) -> SnapshotPartitio
     return next((each for each in state.snapshot.partitions if each.place == place), None)
 
 
-def _epoch(replica: DiskReplica, state: SnapshotState, end: int) -> int:
+def _epoch(own: SnapshotPartition | None, end: int) -> int:
     """The leader epoch in which a log ends there."""
-    own = _of_snapshot(replica, state)
     return max((epoch for epoch, start in (() if own is None else own.epochs) if start < end), default=0)
 
 

@@ -251,7 +251,7 @@ def _scan(file: File, report: Report, start: int, end: int | None, walk: _Walk, 
     passes = one_pass is not None and ends_in_v2(_headers_at(file, at))
     while at < end:
         until = min(step, end - at)
-        if passes and (chunk := read_in_one_pass(file, one_pass, at, at + until)) is not None:
+        if passes and (chunk := read_in_one_pass(file, one_pass, at, end)) is not None:
             passes = chunk.passed is not None and not chunk.passed.is_stopped
             yield chunk
             last = int(chunk.positions[-1])

@@ -25,7 +25,7 @@ from brokerless.format.kernel import load_kernels
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.decoder import DecodedRecords, Decoder
 from brokerless.format.read.intact_batch_kernels import decode_intact_batches
-from brokerless.format.read.one_pass_kernels import CARE, FULL, PAGE, PASSED_OVER, read_intact_batches
+from brokerless.format.read.one_pass_kernels import CARE, FULL, PAGE, PASSED_OVER, read_intact_batches, read_v2_headers
 
 STEP = 1 << 18
 """Bytes that are read at once: they stay in the second-level cache of a core until their records are decoded."""
@@ -33,7 +33,7 @@ _ENOUGH, _INFLATED = 1 << 19, 4 << 20
 """Bytes of inflated payloads that are decoded at once, and room for them: a batch that may need more is for others."""
 LARGEST = 1 << 20
 """The largest batch that is read here."""
-_FIRST, _MOST = 1 << 18, 8 << 20
+_FIRST, _MOST = 1 << 18, 16 << 20
 """Bytes of a file that one call reads, at first and at most, as reading may end soon."""
 _BATCHES = 1 << 14
 """The most batches of one call."""
@@ -110,7 +110,7 @@ class OnePass:
         self._usual = min(8 * self._usual, _MOST)
         heads = memory.heads[: found * layouts.BATCH_V2_SIZE].copy().reshape(-1, layouts.BATCH_V2_SIZE)
         return Passed(
-            Batches(memory.positions[:found].copy(), heads, size - start),
+            _v2_batches(memory.positions[:found].copy(), heads, size - start),
             stopped_at - start,
             is_stopped=why == CARE,
             _given=memory.given[:found].copy(),
@@ -132,7 +132,7 @@ class OnePass:
             if inflating is None:
                 return False
             self._codec, self._inflating = codec, inflating
-        load_kernels([*([INFLATE[codec]] if codec else []), read_intact_batches, decode_intact_batches])
+        load_kernels([*([INFLATE[codec]] if codec else []), read_intact_batches, decode_intact_batches, read_v2_headers])
         return True
 
     def _searched(self, descriptor: int, start: int) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
@@ -143,6 +143,22 @@ class OnePass:
                 sample = os.pread(descriptor, _SAMPLED, start)
             self._search = self._decoder.searched(np.frombuffer(sample, np.uint8))
         return self._search
+
+
+def _v2_batches(positions: NDArray[np.int64], raw: NDArray[np.uint8], buffer_size: int) -> Batches:
+    """Return v2 batches with the columns that readers of records look at."""
+    count = len(positions)
+    wide, counts, narrow = np.empty((6, count), np.int64), np.empty(count, np.int32), np.empty((6, count), np.int8)
+    read_v2_headers(raw, positions, wide, counts, narrow)
+    flags, neither = narrow[3:].view(np.bool_), np.zeros(count, np.bool_)
+    batches = Batches(positions, raw, buffer_size)
+    batches.__dict__.update(
+        all_v2=True, is_legacy=neither, is_wrapper=neither, magic=np.full(count, layouts.MAGIC_V2, np.int8),
+        entry_offset=wide[0], last_offset=wide[1], end_of_records=wide[2], max_timestamp=wide[3], sizes=wide[4],
+        ends=wide[5], count=counts, attributes=narrow[0], codec=narrow[1], timestamp_type=narrow[2],
+        is_transactional=flags[0], is_control=flags[1], goes_past_last_offset=flags[2],
+    )  # fmt: skip
+    return batches
 
 
 def _announce(descriptor: int, start: int, length: int) -> None:

@@ -29,6 +29,7 @@ from brokerless.format.layouts import (
     MAGIC_POSITION,
     MAGIC_V2,
     TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
     position_of,
 )
 from brokerless.format.read.intact_batch_kernels import NO_ROOM, decode_intact_batches
@@ -45,6 +46,7 @@ _HEADER = BATCH_V2_SIZE
 _CRC, _ATTRIBUTES = position_of(BATCH_V2, "crc"), position_of(BATCH_V2, "attributes") + 1
 _BASE_TIME, _MAX_TIME = position_of(BATCH_V2, "base_timestamp"), position_of(BATCH_V2, "max_timestamp")
 _SEQUENCE, _COUNT = position_of(BATCH_V2, "base_sequence"), position_of(BATCH_V2, "count")
+_SIZE, _LAST_DELTA = position_of(BATCH_V2, "size"), position_of(BATCH_V2, "last_offset_delta")
 _pread = external_function("pread", "intp(intc, voidptr, uintp, int64)")
 
 
@@ -248,3 +250,35 @@ def read_intact_batches(
             return count, at, CARE
         length = step
     return count, at, 0
+
+
+@kernel("void(uint8[:, ::1], int64[::1], int64[:, ::1], int32[::1], int8[:, ::1])")
+def read_v2_headers(
+    raw: NDArray[np.uint8],
+    positions: NDArray[np.int64],
+    wide: NDArray[np.int64],
+    counts: NDArray[np.int32],
+    narrow: NDArray[np.int8],
+) -> None:
+    """Reads the headers ``raw`` (61 bytes each) of v2 batches at ``positions``, all fields of one batch after another:
+    NumPy goes through all of the headers for each of its columns.
+
+    ``wide``, shape ``(6, n)``: base offset, last offset, the highest that its records may have, highest timestamp, size
+    and end (bytes). ``counts``: records. ``narrow``, shape ``(6, n)``: attributes, codec, timestamp type, and flags:
+    transactional, control, and whether records go past the last offset. Numbers wrap, as in NumPy and in Java.
+    """
+    for row in range(len(positions)):
+        header = raw[row]
+        first, size = np.int64(load_u64_be(header, 0)), np.int64(np.int32(load_u32_be(header, _SIZE))) + LOG_ENTRY_SIZE
+        last = first + np.int64(np.int32(load_u32_be(header, _LAST_DELTA)))
+        count = np.int32(load_u32_be(header, _COUNT))
+        attributes = np.int8(header[_ATTRIBUTES])
+        wide[0, row], wide[1, row], wide[2, row] = first, last, max(last, first + np.int64(count) - 1)
+        wide[3, row] = np.int64(load_u64_be(header, _MAX_TIME))
+        wide[4, row], wide[5, row] = size, positions[row] + size
+        counts[row] = count
+        narrow[0, row], narrow[1, row] = attributes, attributes & CODEC_MASK
+        narrow[2, row] = attributes & TIMESTAMP_TYPE_BIT != 0
+        narrow[3, row] = attributes & TRANSACTIONAL_BIT != 0
+        narrow[4, row] = attributes & CONTROL_BIT != 0
+        narrow[5, row] = wide[2, row] > last

@@ -18,9 +18,12 @@ from brokerless import Finding, RecordFilter
 from brokerless.format import layouts
 from brokerless.format.codecs.compression import make_compressor
 from brokerless.format.crc.kernels import crc32c_ranges
+from brokerless.format.kernel import load_kernels
 from brokerless.format.read import one_pass
+from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.decoder import Decoder
 from brokerless.format.read.one_pass import OnePass
+from brokerless.format.read.one_pass_kernels import read_v2_headers
 from brokerless.log import segment
 from brokerless.log.segment import all_decoded, scan_in_one_pass
 from brokerless.log.storage.location import Location
@@ -270,3 +273,18 @@ def test_offsets_that_no_log_has_are_never_given_without_a_word(
         assert {each.kind for each in findings} & {"offset-order", "offset-overlap"}
         assert {each.kind for each in brokerless.open(log).verify()} & {"offset-order", "offset-overlap"}
     assert (sum(passes) > 0) == in_one_pass
+
+
+def test_headers_read_by_the_kernel_are_those_that_numpy_reads() -> None:
+    random = np.random.default_rng(1)
+    raw = random.integers(0, 256, (20_000, layouts.BATCH_V2_SIZE), np.uint8)
+    raw[:, layouts.MAGIC_POSITION] = layouts.MAGIC_V2
+    raw[::2, layouts.position_of(layouts.BATCH_V2, "last_offset_delta")] = 0  # else half of the deltas are negative
+    positions = np.cumsum(random.integers(layouts.BATCH_V2_SIZE, 10_000, len(raw)))
+    load_kernels([read_v2_headers])
+    batches, usual = one_pass.v2_batches(positions, raw, 1 << 40), Batches(positions, raw, 1 << 40)
+    assert len(batches.__dict__) > 15
+    for name, column in batches.__dict__.items():
+        expected = getattr(usual, name)
+        assert np.array_equal(column, expected), name
+        assert np.asarray(column).dtype == np.asarray(expected).dtype, name

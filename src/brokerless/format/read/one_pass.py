@@ -110,7 +110,7 @@ class OnePass:
         self._usual = min(8 * self._usual, _MOST)
         heads = memory.heads[: found * layouts.BATCH_V2_SIZE].copy().reshape(-1, layouts.BATCH_V2_SIZE)
         return Passed(
-            _v2_batches(memory.positions[:found].copy(), heads, size - start),
+            v2_batches(memory.positions[:found].copy(), heads, size - start),
             stopped_at - start,
             is_stopped=why == CARE,
             _given=memory.given[:found].copy(),
@@ -132,7 +132,9 @@ class OnePass:
             if inflating is None:
                 return False
             self._codec, self._inflating = codec, inflating
-        load_kernels([*([INFLATE[codec]] if codec else []), read_intact_batches, decode_intact_batches, read_v2_headers])
+        load_kernels(
+            [*([INFLATE[codec]] if codec else []), read_intact_batches, decode_intact_batches, read_v2_headers]
+        )
         return True
 
     def _searched(self, descriptor: int, start: int) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
@@ -145,7 +147,7 @@ class OnePass:
         return self._search
 
 
-def _v2_batches(positions: NDArray[np.int64], raw: NDArray[np.uint8], buffer_size: int) -> Batches:
+def v2_batches(positions: NDArray[np.int64], raw: NDArray[np.uint8], buffer_size: int) -> Batches:
     """Return v2 batches with the columns that readers of records look at."""
     count = len(positions)
     wide, counts, narrow = np.empty((6, count), np.int64), np.empty(count, np.int32), np.empty((6, count), np.int8)

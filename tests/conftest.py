@@ -35,9 +35,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # anew, which takes 15 s.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# What a shell starts in the background ignores Ctrl-C, and so would all that is interrupted in the tests.
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# What a shell starts in the background ignores Ctrl-C, and below nohup a terminal that is closed; so would all that is
+# ended by these in the tests.
+for _number, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, _handler)
 # A tenth of the time went into pages that glibc returned at each free and faulted in again. Other C libraries lack it.
 with suppress(AttributeError, OSError, TypeError):
     _mallopt = ctypes.CDLL(None).mallopt

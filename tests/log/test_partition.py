@@ -302,6 +302,9 @@ def in_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment, "ONE_PASS_FROM", 0)
     monkeypatch.setattr(segment, "WINDOW", 4096)
     monkeypatch.setattr(segment, "LEAST_WINDOW", 1024)
+    for name in ("_FIRST", "_MOST"):
+        monkeypatch.setattr(f"brokerless.format.read.one_pass.{name}", 500)
+    monkeypatch.setattr("brokerless.log.partition._PART_OF_THREADS", 4096)
     monkeypatch.setattr("brokerless.log.partition.THREADS_FROM", 0)
 
 
@@ -356,7 +359,7 @@ def test_threads_read_in_one_pass_up_to_a_damaged_batch(monkeypatch: pytest.Monk
 
 def test_a_batch_in_a_value_is_none_where_a_thread_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Threads begin at the first intact batch that they find in their part of a file."""
-    monkeypatch.setattr("brokerless.log.partition._WINDOW_OF_THREADS", 2048)
+    monkeypatch.setattr("brokerless.log.partition._PART_OF_THREADS", 2048)
     monkeypatch.setattr("brokerless.log.partition.THREADS_FROM", 0)
     begun: list[bool] = []
     is_next = _PassedParts.is_next

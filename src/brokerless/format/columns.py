@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from threading import RLock
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -91,8 +92,8 @@ CONTENTS_SIGNATURE = ", ".join(
 
 HUGE = 32 << 20
 """Columns of more bytes have their memory released to the system rather than pooled for the next ones."""
-_REUSED_FROM, _REUSED_TO, _MOST_REUSED = 1 << 16, 16 << 20, 6
-"""Bytes of an array whose memory is used again, and how many such arrays of a column there may be."""
+_REUSED_FROM, _REUSED_TO, _MOST_UNUSED = 1 << 16, 16 << 20, 256 << 20
+"""Bytes of an array whose memory is used again, and of all such memory that is kept: a third of it is ever written."""
 SLACK = 64
 """Bytes after the last value of a column, and after the last batch of a buffer, so that kernels read and copy in wide
 steps."""
@@ -215,32 +216,42 @@ def empty_columns() -> RecordColumns:
 
 
 class ReusedArrays:
-    """Uninitialized arrays whose memory is used again when nothing refers to an array any more. For one thread.
+    """Uninitialized arrays whose memory is used again when nothing refers to an array any more, in whichever thread.
 
     Where another thread releases memory, Arrow's pool returns it to the system, and fresh pages would cost as much as
     decoding into them.
     """
 
-    def __init__(self, most: int = _MOST_REUSED) -> None:
-        """``most``: arrays of one column."""
-        self._most = most
-        self._rooms: dict[str, list[tuple[pa.Buffer, weakref.ref[NDArray[Any]]]]] = {}
+    def __init__(self, most: int = _MOST_UNUSED) -> None:
+        """``most``: bytes that are kept while nothing uses them."""
+        self._most, self._unused = most, 0
+        self._free: dict[tuple[str, int], list[pa.Buffer]] = {}
+        self._lock = RLock()  # an array may be freed, too, while its thread is in here
 
     def allocate(self, column: str, length: int, dtype: type[T]) -> NDArray[T]:
         """An array for a column: one column's memory is not another one's, of which less may be filled."""
         size = length * np.dtype(dtype).itemsize
         if not _REUSED_FROM <= size <= _REUSED_TO:
             return allocate_array(length, dtype)
-        rooms = self._rooms.setdefault(column, [])
-        free = [place for place, (room, user) in enumerate(rooms) if user() is None and room.size == size]
-        if free:
-            room, _ = rooms.pop(free[-1])  # used last, so that it may be in a cache still
-        else:
-            del rooms[: max(0, len(rooms) + 1 - self._most)]
+        with self._lock:
+            free = self._free.get((column, size))
+            room = free.pop() if free else None  # used last, so that it may be in a cache still
+            self._unused -= 0 if room is None else size
+        if room is None:
             room = pa.allocate_buffer(size)
         array = np.frombuffer(room, dtype)
-        rooms.append((room, weakref.ref(array)))
+        weakref.finalize(array, self._keep, column, room).atexit = False
         return array
+
+    def _keep(self, column: str, room: pa.Buffer) -> None:
+        with self._lock:
+            if self._unused + room.size <= self._most:
+                self._free.setdefault((column, room.size), []).append(room)
+                self._unused += room.size
+
+
+REUSED = ReusedArrays()
+"""Those of all threads and readers of this process."""
 
 
 def allocate(rows: int, data: int, headers: int, reused: ReusedArrays | None = None) -> RecordColumns:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from binascii import b2a_base64
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 
 from brokerless import arrow
 from brokerless.arrow import Column
-from brokerless.format.columns import SLACK, ReusedArrays
+from brokerless.format.columns import REUSED, SLACK
 from brokerless.schemas import TIMESTAMP_TYPES
 from brokerless.text import readable
 
@@ -48,14 +47,11 @@ LineBuffer = bytes | memoryview
 _UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """DEL, C1 controls, and what Unicode's bidirectional algorithm obeys (UAX 9): a terminal may obey these."""
 _CAPACITY = 1 << 20
-_MOST_PIECES = 64
-"""Pieces of one thread whose memory is used again: about those of the records that wait for their turn."""
 _SLICE = 3 << 18
 """Bytes of one long value that are written at once; divisible by 3, so that base64 goes on without padding."""
 _MODES: dict[BytesMode, int] = {"auto": 0, "base64": 1, "verbatim": 2}
 _BATCH_COLUMNS = COLUMNS[:3]
 _ROW_COLUMNS = COLUMNS[3:]
-_local = threading.local()
 _NO_BYTES = np.empty(0, dtype=np.uint8)
 _NO_ENDS = np.zeros(1, dtype=np.int32)
 
@@ -165,11 +161,9 @@ def _run(batch: pa.RecordBatch, mode: BytesMode) -> Iterator[LineBuffer]:
         _numbers(batch, "sequence", np.int32),
         _MODES[mode],
     )
-    if not hasattr(_local, "reused"):
-        _local.reused = ReusedArrays(_MOST_PIECES)
     row = 0
     while row < batch.num_rows:
-        out = _local.reused.allocate("text", _CAPACITY + 64, np.uint8)
+        out = REUSED.allocate("text", _CAPACITY + 64, np.uint8)
         row = write_rows(row, batch.num_rows, texts, ends, *arguments, out, used)  # pyright: ignore[reportCallIssue]
         text = out.data[: int(used[0])]
         # A short piece that is kept must not keep all of the buffer.

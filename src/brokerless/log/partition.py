@@ -54,8 +54,8 @@ from brokerless.progress import Report, ignore
 
 THREADS_FROM = 4 << 20
 """Bytes of a file for which it may pay to decode in threads."""
-_WINDOW_OF_THREADS = 4 << 20
-"""Bytes of a local file that a thread takes at once: the fewer, the less others are idle while the last are done."""
+_WINDOW_OF_THREADS, _PART_OF_THREADS = 4 << 20, 16 << 20
+"""Bytes of a local file that a thread takes at once, by windows, and at most in one pass."""
 _WAITING = 32 << 20
 """Bytes of decoded records of one chunk that wait for their turn, and at most one array of columns beside them: what a
 chunk usually inflates to, lest its thread pause while others are waited for."""
@@ -194,7 +194,7 @@ class FileReader:
         """Chunks are read, checked, decoded and matched in threads; here, what they give is put in order."""
         before, is_done = NO_BATCHES, False
         if isinstance(self.file, LocalFile) and self._one_pass() is not None:
-            parts = _PassedParts(self.file, start, end)
+            parts = _PassedParts(self.file, start, end, self.reading.threads)
             work = functools.partial(self._pass, parts)
             is_done = yield from self._put_in_order(
                 parts.tasks(), work, lambda chunk: not self._is_past(chunk.batches) and parts.is_next(chunk)
@@ -375,17 +375,18 @@ class _PassedParts:
     ``stopped_at``: how far (bytes) chunks were given in order, and ``before``: the last batches of these.
     """
 
-    def __init__(self, file: LocalFile, start: int, end: int | None) -> None:
-        self.stopped_at, self.before = start, NO_BATCHES
+    def __init__(self, file: LocalFile, start: int, end: int | None, threads: int) -> None:
+        self.stopped_at, self.before, self._threads = start, NO_BATCHES, threads
         self._file, self._start, self._end = file, start, file.size if end is None else min(end, file.size)
 
     def tasks(self) -> Iterator[tuple[int, int]]:
-        """Yield where each part begins and ends (bytes); the first are small, as reading may end soon."""
-        most, at = min(segment.WINDOW, _WINDOW_OF_THREADS), self._start
-        size = min(segment.FIRST_WINDOW, most)
+        """Yield where each part begins and ends (bytes); the first are small, as reading may end soon, and the last, so
+        that no thread is idle for long."""
+        at, size = self._start, min(segment.FIRST_WINDOW, _PART_OF_THREADS)
         while at < self._end:
-            yield at, min(at + size, self._end)
-            at, size = at + size, min(8 * size, most)
+            yield at, (after := min(at + size, self._end))
+            most = max(_WINDOW_OF_THREADS, (self._end - after) // (2 * self._threads))
+            at, size = after, min(8 * size, most, _PART_OF_THREADS)
 
     def find_first(self, start: int, until: int) -> int:
         """Return where the first batch of a part begins (bytes), ``until`` for none."""

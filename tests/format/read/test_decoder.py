@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -118,10 +119,24 @@ def test_memory_of_columns_is_used_again_when_nothing_refers_to_it() -> None:
     assert reused.allocate("value_data", size, np.uint8).ctypes.data == address
 
 
-def test_memory_of_few_columns_is_kept() -> None:
-    reused, size = ReusedArrays(), 1 << 20
+def test_memory_that_another_thread_frees_is_used_again() -> None:
+    reused = ReusedArrays()
+    arrays = [reused.allocate("value_data", 1 << 20, np.uint8)]
+    address = arrays[0].ctypes.data
+    thread = Thread(target=arrays.clear)
+    thread.start()
+    thread.join()
+    assert reused.allocate("value_data", 1 << 20, np.uint8).ctypes.data == address
+
+
+def test_so_much_unused_memory_of_columns_is_kept() -> None:
+    reused, size = ReusedArrays(most=10 << 20), 1 << 20
     before = pa.total_allocated_bytes()
     many = [reused.allocate("value_data", size, np.uint8) for _ in range(50)]
     assert pa.total_allocated_bytes() - before >= 50 * size
     many.clear()
-    assert pa.total_allocated_bytes() - before <= 10 * size
+    assert pa.total_allocated_bytes() - before == 10 * size
+    again = [reused.allocate("value_data", size, np.uint8) for _ in range(11)]
+    assert pa.total_allocated_bytes() - before == 11 * size
+    again.clear()
+    assert pa.total_allocated_bytes() - before == 10 * size

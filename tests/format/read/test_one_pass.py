@@ -62,7 +62,8 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(segment, "ONE_PASS_FROM", 0)
     monkeypatch.setattr(segment, "STEP", 1024)
     monkeypatch.setattr(one_pass, "STEP", 512)
-    monkeypatch.setattr(one_pass, "_FIRST", 1024)
+    for name in ("_FIRST", "_MOST"):
+        monkeypatch.setattr(one_pass, name, 1024)
     return counts
 
 

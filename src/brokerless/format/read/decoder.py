@@ -22,7 +22,7 @@ from brokerless.format import layouts
 from brokerless.format.codecs.decompression import Inflater, Inflating, find_payloads
 from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES, CodecError, LimitError
 from brokerless.format.codecs.payload_kernels import INFLATE
-from brokerless.format.columns import SLACK, Damage, RecordColumns, ReusedArrays, allocate
+from brokerless.format.columns import REUSED, SLACK, Damage, RecordColumns, allocate
 from brokerless.format.crc.kernels import crc32c_ranges
 from brokerless.format.kernel import load_kernels
 from brokerless.format.read.batch_headers import Batches
@@ -119,7 +119,6 @@ class Decoder:
         self._any_of = [np.frombuffer(each, np.uint8) for each in any_of]
         self._rarest: list[NDArray[np.int64]] | None = None
         self._columns: RecordColumns | None = None
-        self._reused = ReusedArrays()
         self._sources: list[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]] = []
         self._damages: list[Damage] = []
 
@@ -424,7 +423,7 @@ class Decoder:
         if self._columns is None:
             headers = min(HEADERS, max(_FEW, self._fit >> 5)) if self.selected[2] else 0
             rows = min(self._rows, max(_FEW, self._fit >> 3))
-            self._columns = allocate(rows, self._fit, headers, self._reused)
+            self._columns = allocate(rows, self._fit, headers, REUSED)
         return self._columns
 
     def _if_huge(self) -> Iterator[DecodedRecords]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Kind
 from brokerless.log import names
-from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
+from brokerless.log.checkpoint.partition_metadata import topic_id_of
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.names import Include
 from brokerless.log.storage.location import Location
@@ -66,8 +66,7 @@ def with_whole_names(directory: LogDirectory) -> LogDirectory:
     def named(each: PartitionPath) -> PartitionPath:
         if each.path not in cut or each.topic is None:
             return each
-        metadata = each.partition_metadata
-        topic_id = None if metadata is None else load_partition_metadata(metadata.location).topic_id
+        topic_id = topic_id_of(each.partition_metadata)
         topic = known.get(topic_id or "", "")
         if topic.startswith(each.topic):
             return replace(each, topic=topic)

@@ -12,6 +12,7 @@ import numpy as np
 
 from brokerless.errors import UnreadableError
 from brokerless.log.checkpoint.topic_ids import is_topic_id
+from brokerless.log.names import is_partition
 from brokerless.log.storage import paths
 from brokerless.log.storage.files import File
 from brokerless.log.storage.location import Location
@@ -96,15 +97,13 @@ def recorded_topic_id(path: str) -> tuple[str, str] | None:
     """The topic of a file that was exported and its ID, if they are recorded there and are what Kafka could give."""
     import pyarrow as pa
 
-    from brokerless.tables.rows import is_topic
-
     try:
         with Location(path).open() as file:
             key_values: dict[bytes, bytes] = (_metadata(path, file).metadata or {}) if is_parquet(file) else {}
         topic, topic_id = (key_values.get(key, b"").decode() for key in (TOPIC, TOPIC_ID))
     except (UnreadableError, pa.ArrowException, OSError, ValueError):
         return None
-    return (topic, topic_id) if is_topic(topic) and is_topic_id(topic_id) else None
+    return (topic, topic_id) if is_partition(topic, 0) and is_topic_id(topic_id) else None
 
 
 def rows_before(path: str, part: InputSplit | None) -> int:

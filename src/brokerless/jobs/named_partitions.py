@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from brokerless.errors import UsageError
 from brokerless.log import names
-from brokerless.log.checkpoint.topic_ids import topic_id_of
+from brokerless.log.checkpoint.partition_metadata import topic_id_of
 from brokerless.log.directory import PartitionPath
 
 

@@ -18,7 +18,7 @@ from brokerless.log import names
 from brokerless.log.backups.names import is_backup
 from brokerless.log.checkpoint.hidden_segments import NOTHING_HIDDEN, HiddenSegments, hidden_segments
 from brokerless.log.checkpoint.log_start import LogStartOffsets
-from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
+from brokerless.log.checkpoint.partition_metadata import topic_id_of
 from brokerless.log.completion.files import Completion, complete
 from brokerless.log.completion.findings import check_completion, check_removed
 from brokerless.log.completion.removed import with_lost
@@ -260,10 +260,8 @@ def _with_remote(partitions: Sequence[PartitionPath], remote: Location) -> list[
         if local.topic is None or local.state != "live" or name not in there:
             return local
         lineage = () if local.leader_epoch_checkpoint is None else read_lineage(local.leader_epoch_checkpoint.location)
-        metadata = local.partition_metadata
-        topic_id = None if metadata is None else load_partition_metadata(metadata.location).topic_id
         own = [LocalSegment(each.base_offset, each.log, each.offset_index) for each in local.segments]
-        beside = file_system.segments_beside(name, topic_id, own, lineage=lineage)
+        beside = file_system.segments_beside(name, topic_id_of(local.partition_metadata), own, lineage=lineage)
         listed = describe_partition(remote / name, (remote / name).entries())
         paths = {False: local.segments, True: listed.segments}
         known = {(is_remote, each.base_offset): each for is_remote, those in paths.items() for each in those}

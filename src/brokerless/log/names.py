@@ -171,6 +171,11 @@ def parse_partition_directory(name: str) -> PartitionDirectory | None:
     return PartitionDirectory(match["topic"], int(match["partition"]), state, match["unique_id"])
 
 
+def is_partition(topic: str, partition: int) -> bool:
+    """Return whether Kafka takes a partition of this name (``org.apache.kafka.common.internals.Topic``, 4.1.1)."""
+    return parse_partition_directory(partition_directory(topic, partition)) == PartitionDirectory(topic, partition)
+
+
 def may_be_cut(name: str) -> bool:
     """Return whether Kafka may have cut the topic in the name of a directory that it renamed."""
     found = parse_partition_directory(name)

@@ -55,6 +55,6 @@ def table_name(topic: str) -> str:
 
     Raises :class:`UsageError` for what is no topic's name.
     """
-    if names.parse_partition_directory(f"{topic}-0") is None:
+    if not names.is_partition(topic, 0):
         raise UsageError(f"{topic!r} is no name of a topic")
     return _NOT_IN_NAMES.sub("_", topic)

@@ -19,7 +19,7 @@ from brokerless import arrow
 from brokerless.arrow import Column
 from brokerless.bounds import LAST_OFFSET, MAX_INT32
 from brokerless.errors import BrokerlessError, UsageError
-from brokerless.log.names import parse_partition_directory
+from brokerless.log.names import is_partition
 from brokerless.schemas import HEADERS, RECORDS, TIMESTAMP, TIMESTAMP_TYPES
 
 CONTENTS = ("key", "value", "headers")
@@ -260,15 +260,10 @@ def _topic(column: Column, refuse: _RefuseRow) -> Column:
     except pa.ArrowInvalid:
         refuse.row(_first(column, lambda part: part.cast(pa.string())), "is not UTF-8")
     for name in arrow.values(column.dictionary):
-        if not is_topic(name):
+        if not is_partition(name, 0):
             rows = arrow.values(column.dictionary_decode())
             refuse.row(rows.index(name), f"{name!r} is not a valid topic name")
     return column
-
-
-def is_topic(name: str) -> bool:
-    """Return whether Kafka takes a topic of this name (``org.apache.kafka.common.internals.Topic``, 4.1.1)."""
-    return parse_partition_directory(f"{name}-0") is not None
 
 
 def _int64(column: Column, refuse: _RefuseRow, allowed: str = "an integer") -> Column:

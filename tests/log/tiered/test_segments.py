@@ -30,14 +30,14 @@ def segment(start: int, end: int, epochs: dict[int, int], name: str = "a", at: i
 def test_segments_in_a_row() -> None:
     row = [segment(0, 9, {0: 0}), segment(10, 19, {0: 10, 1: 15}), segment(20, 29, {1: 20})]
     assert not needs_lineage(row)
-    log = choose("/b", row[::-1], ())
+    log = choose(row[::-1], ())
     assert [each.start_offset for each in log.segments] == [0, 10, 20]
     assert (log.overlapping, log.findings) == (frozenset(), ())
 
 
 def test_two_copies_of_a_range() -> None:
     """The one that was copied later is read."""
-    log = choose("/b", [segment(0, 9, {0: 0}, "a", at=1), segment(0, 9, {0: 0}, "b", at=2)], ())
+    log = choose([segment(0, 9, {0: 0}, "a", at=1), segment(0, 9, {0: 0}, "b", at=2)], ())
     assert [each.segment_id[0] for each in log.segments] == ["b"]
     assert [(each.kind, each.file) for each in log.findings] == [(Kind.REMOTE_SEGMENT_REPEATED, "/b/0-a.log")]
 
@@ -47,14 +47,14 @@ def test_the_whole_one_of_two_copies_is_read() -> None:
     cut = segment(0, 9, {0: 0}, "b", at=2)
     cut = replace(cut, objects={"log": DirectoryEntry("log", cut.log.location, False, 9)})
     for order in (1, -1):
-        log = choose("/b", [segment(0, 9, {0: 0}, "a", at=1), cut][::order], ())
+        log = choose([segment(0, 9, {0: 0}, "a", at=1), cut][::order], ())
         assert [each.segment_id[0] for each in log.segments] == ["a"]
 
 
 def test_overlaps() -> None:
     """After a change of leaders, segments have other bounds; one within another is left out."""
     row = [segment(0, 20, {0: 0}), segment(5, 15, {0: 5}), segment(10, 30, {0: 10})]
-    log = choose("/b", row, ())
+    log = choose(row, ())
     assert [each.start_offset for each in log.segments] == [0, 10]
     assert log.overlapping == {10}
     assert [each.offset for each in log.findings] == [5]
@@ -66,7 +66,7 @@ def test_segments_of_a_lost_lineage() -> None:
     assert needs_lineage(row)
     last = newest(row)
     assert last is row[2]
-    log = choose("/b", row, [(0, 0), (1, 12), (2, 15)])
+    log = choose(row, [(0, 0), (1, 12), (2, 15)])
     assert [each.start_offset for each in log.segments] == [0, 15]
     assert [(each.kind, each.severity, each.offset) for each in log.findings] == [
         (Kind.REMOTE_SEGMENT_DANGLING, "warning", 10)

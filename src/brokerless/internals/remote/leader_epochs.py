@@ -20,7 +20,7 @@ from brokerless.internals.remote.unread_segments import load_remote_metadata, wi
 from brokerless.internals.topic_settings import is_in_metadata, read_topic_setting, topic_id_in_metadata
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import epochs_of, load_leader_epochs
-from brokerless.log.checkpoint.topic_ids import topic_id_of
+from brokerless.log.checkpoint.partition_metadata import topic_id_of
 from brokerless.log.directory import PartitionPath
 from brokerless.log.tiered.detection import is_tiered
 

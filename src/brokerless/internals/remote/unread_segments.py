@@ -40,7 +40,7 @@ def with_unread_segments(location: Location) -> Location:
             unread |= _unread(list(known.values()))
     if len(unread) > _MOST and (remote := remote_of(location)) is not None:
         file_system, _ = remote.file_system()
-        there: set[str] = file_system.segment_ids()
+        there = {segment_id for own in file_system.objects().values() for segment_id in own}
         unread = {segment_id: state for segment_id, state in unread.items() if segment_id in there}
     options = location.options or {}
     return Location(location.path, {**options, OPTION: {**options[OPTION], "unread": unread}}) if unread else location

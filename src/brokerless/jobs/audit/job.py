@@ -51,7 +51,7 @@ from brokerless.jobs.segment_checks import (
     verify_file,
 )
 from brokerless.log import names
-from brokerless.log.checkpoint.topic_ids import topic_id_of
+from brokerless.log.checkpoint.partition_metadata import topic_id_of
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths
 from brokerless.log.index.checks import keeping_indexes
 from brokerless.log.live_segments import open_segments

@@ -131,9 +131,7 @@ def audit_remote(
     remote = remote_of(location) if is_joined(location) else location
     if remote is None:
         return None
-    file_system, _ = remote.file_system()
-    inventory: Sequence[SegmentObjects]
-    inventory, is_part = file_system.inventory()
+    bucket = remote.file_system()[0].bucket
     loaded = LoadedMetadata(RemoteMetadata({}), frozenset(), is_damaged=False)
     if not is_tiered(location):
         loaded = load_remote_metadata(location)  # damage in it is reported of its partition
@@ -149,7 +147,7 @@ def audit_remote(
         if each.kind == Kind.REMOTE_SEGMENT_DANGLING
     )
     local = {(each.topic or "", each.partition or 0): each for each in directory.partitions if each.state == "live"}
-    return comparison.compare(inventory, {} if is_tiered(location) else local, is_part=is_part)
+    return comparison.compare(bucket.inventory(), {} if is_tiered(location) else local, is_part=bucket.is_part)
 
 
 def without_reported(partition: PartitionPath) -> PartitionPath:

@@ -50,7 +50,8 @@ from brokerless.log.backups.snapshot import (
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.object_store import create_object
 from brokerless.log.tiered.detection import backup_at
-from brokerless.log.tiered.listing.stored_objects import check_sizes, segment_directory, sizes_in
+from brokerless.log.tiered.listing.stored_objects import check_sizes, sizes_in
+from brokerless.log.tiered.object_names import segment_directory
 from brokerless.log.tiered.writing.encryption import DataKey
 from brokerless.progress import Done, Say, ignore
 from brokerless.requests.option_types import Spark

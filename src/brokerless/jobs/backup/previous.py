@@ -18,7 +18,8 @@ from brokerless.log.backups.replaced import Replacements
 from brokerless.log.backups.snapshot import Snapshot, SnapshotPartition, SnapshotSegment
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered.detection import has_objects, has_objects_below
-from brokerless.log.tiered.listing.stored_objects import check_sizes, segment_directory, sizes_in
+from brokerless.log.tiered.listing.stored_objects import check_sizes, sizes_in
+from brokerless.log.tiered.object_names import segment_directory
 from brokerless.progress import Report
 
 _MOST_PARENTS = 24

@@ -25,10 +25,10 @@ from brokerless.log.producer.state import ProducerState, load_state
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.tiered.decryption import KeyPairs
 from brokerless.log.tiered.manifest import LIMIT, parse_manifest
-from brokerless.log.tiered.object_names import ObjectKind
+from brokerless.log.tiered.object_names import ObjectKind, object_name
 from brokerless.log.tiered.segment_log import read_index
 from brokerless.log.tiered.segments import RemoteSegment
-from brokerless.log.tiered.writing.objects import ObjectFormat, StoredSegment, UploadPlace, object_name
+from brokerless.log.tiered.writing.objects import ObjectFormat, StoredSegment, UploadPlace
 from brokerless.log.upload.remote_log import RemoteLogOutput, UploadedLog
 from brokerless.log.write.follower_append import whole_batches
 from brokerless.progress import Report

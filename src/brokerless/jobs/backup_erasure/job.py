@@ -35,7 +35,8 @@ from brokerless.log.storage.object_store import create_object
 from brokerless.log.tiered.decryption import BackupKeys, KeyPairs
 from brokerless.log.tiered.detection import backup_at
 from brokerless.log.tiered.listing.encrypted_backup import data_keys
-from brokerless.log.tiered.listing.stored_objects import check_sizes, segment_directory, sizes_in
+from brokerless.log.tiered.listing.stored_objects import check_sizes, sizes_in
+from brokerless.log.tiered.object_names import segment_directory
 from brokerless.log.tiered.options import load_private_keys
 from brokerless.log.tiered.writing.objects import UploadPlace
 from brokerless.progress import Done, Say, ignore

@@ -33,13 +33,12 @@ from brokerless.log.tiered.listing.stored_objects import (
     check_sizes,
     file_differs,
     object_differs,
-    segment_directory,
     segment_objects,
     sizes_in,
     stored_objects,
 )
+from brokerless.log.tiered.object_names import object_name, segment_directory
 from brokerless.log.tiered.segments import object_missing
-from brokerless.log.tiered.writing.objects import object_name
 from brokerless.progress import Done, Say, ignore, limited
 from brokerless.requests.backups import CheckRequest
 from brokerless.requests.option_types import Spark

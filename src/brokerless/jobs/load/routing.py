@@ -14,8 +14,8 @@ from brokerless.bounds import LAST_OFFSET, MAX_INT32, MAX_INT64, check_number
 from brokerless.errors import UsageError
 from brokerless.format.arrays import Int64s
 from brokerless.log.checkpoint.topic_ids import is_topic_id
-from brokerless.log.names import CLUSTER_METADATA
-from brokerless.tables.rows import RowError, is_topic
+from brokerless.log.names import CLUSTER_METADATA, is_partition
+from brokerless.tables.rows import RowError
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Routing:
     def __post_init__(self) -> None:
         if self.topic == CLUSTER_METADATA:
             raise UsageError(f"{self.topic} is KRaft's own log, and no broker starts with other records in it")
-        if self.topic is not None and not is_topic(self.topic):
+        if self.topic is not None and not is_partition(self.topic, 0):
             raise UsageError(f"{self.topic!r} is not a valid topic name")
         for name, value, least, most in (
             ("partition", self.partition, 0, MAX_INT32),

@@ -34,8 +34,9 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.object_store import remove_object
 from brokerless.log.tiered.listing.stored_objects import stored_objects
+from brokerless.log.tiered.object_names import object_name
 from brokerless.log.tiered.writing.encryption import load_public_keys, new_data_key
-from brokerless.log.tiered.writing.objects import ObjectFormat, UploadPlace, object_name
+from brokerless.log.tiered.writing.objects import ObjectFormat, UploadPlace
 from brokerless.progress import Done, Report, Say, ignore
 from brokerless.requests.option_types import Spark
 from brokerless.requests.writing import UploadRequest

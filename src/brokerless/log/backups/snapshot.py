@@ -50,8 +50,7 @@ _Xxh3 = Annotated[str, Meta(pattern=r"\A[0-9a-f]{32}\Z")]
 
 def check_partition(topic: str, partition: int) -> None:
     """Raises :class:`WrongJsonError` for a name that no partition has."""
-    named = names.parse_partition_directory(names.partition_directory(topic, partition))
-    if named is None or named.state != "live" or (named.topic, named.partition) != (topic, partition):
+    if not names.is_partition(topic, partition):
         raise WrongJsonError("topic is no name of a topic")
 
 

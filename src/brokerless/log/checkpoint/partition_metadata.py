@@ -17,7 +17,7 @@ from brokerless.log.checkpoint.text_files import (
     read_lines,
     shorten,
 )
-from brokerless.log.storage.location import Location
+from brokerless.log.storage.location import DirectoryEntry, Location
 
 _NO_UUID = "A" * 22
 
@@ -36,6 +36,11 @@ def load_partition_metadata(location: Location) -> PartitionMetadata:
     """Reads a ``partition.metadata``."""
     parsed, findings = read_lines(location, _parse, (None, None), Kind.PARTITION_METADATA_CORRUPT)
     return PartitionMetadata(location.path, *parsed, findings)
+
+
+def topic_id_of(metadata: DirectoryEntry | None) -> str | None:
+    """Return the topic ID in a ``partition.metadata``; None if there is no such file, or it cannot be read."""
+    return None if metadata is None else load_partition_metadata(metadata.location).topic_id
 
 
 def _parse(lines: list[str]) -> tuple[int | None, str | None]:

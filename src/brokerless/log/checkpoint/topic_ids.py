@@ -17,7 +17,6 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.log import names
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.location import DirectoryEntry
 
 _ID = re.compile(r"(?!A{22})[A-Za-z0-9_-]{21}[AQgw]")
 """``org.apache.kafka.common.Uuid``, but for the one that is none (4.1.1)."""
@@ -26,11 +25,6 @@ _ID = re.compile(r"(?!A{22})[A-Za-z0-9_-]{21}[AQgw]")
 def is_topic_id(text: str) -> bool:
     """Return whether this is how Kafka writes an ID."""
     return _ID.fullmatch(text) is not None
-
-
-def topic_id_of(metadata: DirectoryEntry | None) -> str | None:
-    """The topic ID in a ``partition.metadata``; None if there is no such file, or it cannot be read."""
-    return None if metadata is None else load_partition_metadata(metadata.location).topic_id
 
 
 def topic_ids_there(directory: Path | Destination, topics: Collection[str]) -> dict[str, str]:

@@ -28,8 +28,7 @@ from brokerless.log.checkpoint.leader_epochs import (
     truncate_from_end,
 )
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, recorded_offset
-from brokerless.log.checkpoint.partition_metadata import partition_metadata
-from brokerless.log.checkpoint.topic_ids import topic_id_of
+from brokerless.log.checkpoint.partition_metadata import partition_metadata, topic_id_of
 from brokerless.log.commit.commit import discard
 from brokerless.log.commit.partition_writer import scratch_directory, unfinished_name
 from brokerless.log.commit.types import StagedPartition

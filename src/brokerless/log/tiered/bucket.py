@@ -14,6 +14,7 @@ from threading import RLock
 
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
+from brokerless.log import names
 from brokerless.log.backups.place import BackupPlace
 from brokerless.log.backups.snapshot import SnapshotFile
 from brokerless.log.backups.state import SnapshotState, load_state
@@ -22,7 +23,7 @@ from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.tiered import object_names
 from brokerless.log.tiered.decryption import BackupKeys, KeyPairs
-from brokerless.log.tiered.detection import BucketPlace
+from brokerless.log.tiered.detection import DEPTH, MOST_LISTED, BucketPlace
 from brokerless.log.tiered.layout import Layout
 from brokerless.log.tiered.lineage import parse_lineage, read_lineage
 from brokerless.log.tiered.listing.encrypted_backup import data_keys, read_stored_file
@@ -52,11 +53,6 @@ from brokerless.values import WrongJsonError
 FRESH_S = 0.5
 """How many seconds a listing is kept for the next request, and so many times as long as it took."""
 _TIMES_KEPT = 4
-DEPTH = 3
-"""Levels of directories below a path in which partitions are looked for."""
-_MOST_LISTED = 100
-"""Directories that have no name of remote storage, and are listed nevertheless."""
-
 _MOST_COPIES = 2
 """Copies of a segment that are read next to it, in case that it is damaged."""
 
@@ -175,34 +171,19 @@ class Bucket:
 
     def _read_log(self, folder: Folder, lineage: Epochs = ()) -> RemoteLog:
         findings, segments = list(folder.findings), list[RemoteSegment]()
-        whole = {key: objects for key, objects in sorted(folder.objects.items()) if "rsm-manifest" in objects}
-        load_manifests(folder, [objects["rsm-manifest"] for objects in whole.values()])
-        for (start_offset, segment_id), objects in sorted(folder.objects.items()):
-            manifest = None
-            if not folder.name.is_plain:
-                if (entry := objects.get("rsm-manifest")) is None:
-                    findings.append(_unfinished(start_offset, objects.values()))
-                    continue
-                found = folder.manifests[entry]
-                if isinstance(found, Finding):
-                    findings.append(replace(found, offset=start_offset))
-                    continue
-                wrong = _mismatch(found, folder.name, start_offset, segment_id)
-                if wrong is not None:
-                    text, named, others = wrong
-                    kind = Kind.REMOTE_MANIFEST_INVALID
-                    findings.append(
-                        kind.at(entry.path, text, severity="error", offset=start_offset, expected=named, found=others)
-                    )
-                    continue
-                manifest = found
-            segments.append(RemoteSegment(start_offset, segment_id, objects, manifest))
+        load_manifests(folder, _manifests_of(folder))
+        for key, objects in sorted(folder.objects.items()):
+            manifest = None if folder.name.is_plain else _manifest_of(folder, key, objects)
+            if isinstance(manifest, Finding):
+                findings.append(manifest)
+            else:
+                segments.append(RemoteSegment(*key, objects, manifest))
         findings += check_segments(segments)
         segments, wrong_ends = check_ends([each for each in segments if "log" in each.objects], self.keys)
         findings += wrong_ends
         if not lineage and needs_lineage(segments):
             lineage = self._lineage_of(segments)
-        log = choose(str(folder.location), segments, lineage)
+        log = choose(segments, lineage)
         chosen = _with_copies(folder, log.segments, self._unread)
         graded = graded_damage(findings, chosen)
         return replace(log, segments=chosen, findings=(*graded, *log.findings))
@@ -235,7 +216,7 @@ class Bucket:
             for (prefix, _), inner in zip(level, entries, strict=True):
                 for each in inner:
                     if depth == layout.depth or not each.is_directory:
-                        self._seen += [prefix + each.name] * (len(self._seen) < _MOST_LISTED)
+                        self._seen += [prefix + each.name] * (len(self._seen) < MOST_LISTED)
                     if each.is_directory:
                         following.append((f"{prefix}{each.name}/", each.location))
                         continue
@@ -272,7 +253,7 @@ def _list(root: Location, start: str, known: Mapping[DirectoryEntry, Manifest | 
             for each in inner:
                 is_named = object_names.is_topic_directory(each.name) or is_topic
                 listed += not is_named
-                if each.is_directory and (is_named or (depth < DEPTH and listed <= _MOST_LISTED)):
+                if each.is_directory and (is_named or (depth < DEPTH and listed <= MOST_LISTED)):
                     following.append((name, each.location, False))
         level = following
     for folder in found:
@@ -305,26 +286,17 @@ def _nothing_matches(layout: Layout, seen: Sequence[str]) -> str:
     return f"{text}; there are {', '.join(seen[:3])}{', ...' if len(seen) > 3 else ''}"
 
 
-def _mismatch(
-    manifest: Manifest, name: PartitionName, start_offset: int, segment_id: str
-) -> tuple[str, str, str] | None:
-    """Return why a manifest is not the one of a segment of a partition: what is wrong, what was expected, what was
-    found."""
-    if (manifest.start_offset, manifest.segment_id) != (start_offset, segment_id):
+def _mismatch(manifest: Manifest, path: str, name: PartitionName, key: tuple[int, str]) -> Finding | None:
+    """Return the finding about a manifest that is not the one of a segment (``key``) of a partition."""
+    if (manifest.start_offset, manifest.segment_id) != key:
         text = "the manifest is of another segment than its name"
-        return (
-            text,
-            f"offset {start_offset}, ID {segment_id}",
-            f"offset {manifest.start_offset}, ID {manifest.segment_id}",
-        )
-    if (manifest.partition, manifest.topic_id) != (name.partition, name.topic_id):
+        expected, found = (f"offset {at}, ID {id}" for at, id in (key, (manifest.start_offset, manifest.segment_id)))
+    elif (manifest.partition, manifest.topic_id) != (name.partition, name.topic_id):
         text = "the manifest is of another partition than the directory that it is in"
-        return (
-            text,
-            f"partition {name.partition} of topic ID {name.topic_id}",
-            f"partition {manifest.partition} of topic ID {manifest.topic_id}",
-        )
-    return None
+        expected, found = (f"partition {each.partition} of topic ID {each.topic_id}" for each in (name, manifest))
+    else:
+        return None
+    return manifest_invalid(path, text, key[0], expected=expected, found=found)
 
 
 def _manifests_of(folder: Folder) -> list[DirectoryEntry]:
@@ -368,19 +340,31 @@ def _named_by_manifest(folder: Folder) -> Folder:
     return folder
 
 
+def _manifest_of(
+    folder: Folder, key: tuple[int, str], objects: Mapping[ObjectKind, DirectoryEntry]
+) -> Manifest | Finding | None:
+    """Return the manifest of a segment, or why it has none; None where it was not read."""
+    if (entry := objects.get("rsm-manifest")) is None:
+        return _unfinished(key[0], objects.values())
+    found = folder.manifests.get(entry)
+    if isinstance(found, Finding):
+        return replace(found, offset=key[0])
+    return found if found is None else _mismatch(found, entry.path, folder.name, key) or found
+
+
 def _own_manifest(
     folder: Folder, key: tuple[int, str], objects: Mapping[ObjectKind, DirectoryEntry]
 ) -> Manifest | None:
-    """The manifest of a segment, as far as it was read; None also if it is of another segment than its name."""
-    found = folder.manifests.get(objects["rsm-manifest"]) if "rsm-manifest" in objects else None
-    return found if isinstance(found, Manifest) and _mismatch(found, folder.name, *key) is None else None
+    """Return the manifest of a segment, as far as it was read and is not of another one than its name says."""
+    found = _manifest_of(folder, key, objects)
+    return found if isinstance(found, Manifest) else None
 
 
 def _by_name(found: Iterable[Folder]) -> dict[str, Folder]:
     """Return the folders by name; of several topics of one name, the one that was written to last."""
     folders: dict[str, Folder] = {}
     for each in found:
-        if not object_names.is_name(each.name.topic, each.name.partition):
+        if not names.is_partition(each.name.topic, each.name.partition):
             continue
         other = folders.get(each.directory)
         kept, left = (each, other) if other is None or _time(each) > _time(other) else (other, each)

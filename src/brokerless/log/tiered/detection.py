@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 OPTION = "tiered"
 """The storage option with those of tiered storage: ``key_pairs``, ``layout``, ``remote`` (a list) and ``unread``."""
-_DEPTH, _MOST_LISTED = 3, 100
+DEPTH = 3
+"""Levels of directories below a path in which partitions are looked for."""
+MOST_LISTED = 100
+"""Directories that have no name of remote storage, and are listed nevertheless."""
 
 
 def is_tiered(location: Location) -> bool:
@@ -82,11 +85,11 @@ def has_objects(location: Location, entries: Sequence[DirectoryEntry]) -> bool:
 def has_objects_below(location: Location, entries: Sequence[DirectoryEntry]) -> bool:
     """Return whether there are objects some levels further down, as far as few directories are listed for it."""
     level, listed = [each.location for each in entries if each.is_directory], 0
-    for _ in range(_DEPTH):
+    for _ in range(DEPTH):
         following: list[Location] = []
         for each in level:
             listed += 1
-            if listed > _MOST_LISTED:
+            if listed > MOST_LISTED:
                 return False
             with suppress(UnreadableError):
                 inner = each.entries()

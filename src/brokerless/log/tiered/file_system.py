@@ -37,7 +37,6 @@ from brokerless.log.tiered.segments import (
     LocalSegment,
     RemoteLog,
     RemoteSegment,
-    SegmentObjects,
     SegmentsBeside,
     graded_left_out,
     segments_beside,
@@ -96,44 +95,22 @@ class TieredFileSystem(AbstractFileSystem):
 
     def ls(self, path: str, detail: bool = True, **more: Any) -> list[Any]:
         """The partitions, or the files of one."""
-        directory, _, name = _stripped(path).partition("/")
-        found: list[dict[str, Any]]
-        if not directory:
+        path = _stripped(path)
+        if not path:
             self._bucket.load_all()
             if isinstance(self._bucket.keys, BackupKeys):
                 check_keys(self._bucket.folders().values(), self._bucket.keys, self._bucket.root.path)
-            found = [self._info(each, "directory") for each in self._bucket.folders()]
-            found += [self._info(each, "file", member) for each, member in self._root_members().items()]
-        elif not name and directory in self._root_members():
-            found = [self._info(directory, "file", self._root_members()[directory])]
+            found = [_info(each, None) for each in self._bucket.folders()]
+            found += [_info(each, member) for each, member in self._root_members().items()]
+        elif (file := self._file_at(path)) is not None:
+            found = [_info(path, file)]
         else:
-            members = self._members(directory)
-            if name and name not in members:
-                raise FileNotFoundError(path)
-            found = [
-                self._info(f"{directory}/{each}", "file", member)
-                for each, member in members.items()
-                if name in ("", each)
-            ]
+            found = [_info(f"{path}/{each}", member) for each, member in self._members(path).items()]
         return found if detail else [each["name"] for each in found]
 
     def info(self, path: str, **more: Any) -> dict[str, Any]:
         path = _stripped(path)
-        directory, _, name = path.partition("/")
-        if not directory:
-            return self._info("", "directory")
-        if not name and directory in self._root_members():
-            return self._info(directory, "file", self._root_members()[directory])
-        if not name:
-            self._folder(directory)
-            return self._info(directory, "directory")
-        return self._info(path, "file", self._member(directory, name))
-
-    @staticmethod
-    def _info(name: str, kind: str, member: _DirectoryFile | None = None) -> dict[str, Any]:
-        size = 0 if member is None else member.size
-        identity = {} if member is None or member.identity is None else {"ETag": member.identity}
-        return {"name": name, "type": kind, "size": size, **identity}
+        return _info(path, self._file_at(path))
 
     def invalidate_cache(self, path: str | None = None) -> None:
         self._bucket.refresh(FRESH_S)
@@ -144,11 +121,9 @@ class TieredFileSystem(AbstractFileSystem):
 
     def open_file(self, path: str, shown: str) -> File:
         """A file for reading by position; ``shown``: its path in findings. Raises :class:`UnreadableError`."""
-        directory, _, name = _stripped(path).partition("/")
-        root = {} if name else self._root_members()
-        if not name and directory not in root:
+        member = self._file_at(_stripped(path))
+        if member is None:
             raise IsADirectoryError(path)
-        member = self._member(directory, name) if name else root[directory]
         file = member.open(shown)
         file.path = shown
         file.identity = member.identity
@@ -169,10 +144,6 @@ class TieredFileSystem(AbstractFileSystem):
         """What the objects are read of."""
         return self._bucket
 
-    def segment_ids(self) -> set[str]:
-        """The IDs of all segments that have objects."""
-        return {segment_id for folder in self._bucket.folders().values() for _, segment_id in folder.objects}
-
     def objects(self) -> dict[tuple[str, int], dict[str, int]]:
         """Return how many objects there are of each segment, by its partition (the topic's ID, and the number) and its
         ID."""
@@ -182,10 +153,6 @@ class TieredFileSystem(AbstractFileSystem):
             for (_, segment_id), objects in folder.objects.items():
                 of_partition[segment_id] = of_partition.get(segment_id, 0) + len(objects)
         return found
-
-    def inventory(self) -> tuple[list[SegmentObjects], bool]:
-        """The objects of all segments, and whether they are only a part of a bucket's."""
-        return self._bucket.inventory(), self._bucket.is_part
 
     def segments_beside(
         self, path: str, topic_id: str | None, local: Sequence[LocalSegment], lineage: Epochs
@@ -227,10 +194,17 @@ class TieredFileSystem(AbstractFileSystem):
             raise FileNotFoundError(directory)
         return folders[directory]
 
-    def _member(self, directory: str, name: str) -> _DirectoryFile:
+    def _file_at(self, path: str) -> _DirectoryFile | None:
+        """Return the file at a path; None for a directory. Raises FileNotFoundError."""
+        directory, _, name = path.partition("/")
+        if not name:
+            root = self._root_members() if directory else {}
+            if directory and directory not in root:
+                self._folder(directory)
+            return root.get(directory)
         members = self._members(directory)
         if name not in members:
-            raise FileNotFoundError(f"{directory}/{name}")
+            raise FileNotFoundError(path)
         return members[name]
 
     def _root_members(self) -> dict[str, _DirectoryFile]:
@@ -346,6 +320,14 @@ def _stripped(path: str) -> str:
     return path.removeprefix("tiered://").strip("/")
 
 
+def _info(name: str, file: _DirectoryFile | None) -> dict[str, Any]:
+    """Return the entry of a file, or of a directory, as file systems of fsspec have it."""
+    if file is None:
+        return {"name": name, "type": "directory", "size": 0}
+    identity = {} if file.identity is None else {"ETag": file.identity}
+    return {"name": name, "type": "file", "size": file.size, **identity}
+
+
 class _PlainStream(io.RawIOBase):
     """A file as a stream."""
 
@@ -384,10 +366,8 @@ def _bucket_of(
             if known == parts:
                 return bucket
         parsed = None if layout is None else parse_layout(layout)
-        if isinstance(unread, str):
-            bucket = Bucket(places, parsed, keys, {}, snapshot=unread)
-        else:
-            bucket = Bucket(places, parsed, keys, unread)
+        is_snapshot = isinstance(unread, str)
+        bucket = Bucket(places, parsed, keys, {} if is_snapshot else unread, snapshot=unread if is_snapshot else None)
         _buckets.append((parts, bucket))
         del _buckets[:-_MOST_BUCKETS]
         return bucket

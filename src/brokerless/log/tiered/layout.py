@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from brokerless.bounds import MAX_INT32, MAX_INT64
+from brokerless.bounds import MAX_INT64
 from brokerless.errors import UsageError
-from brokerless.log.tiered.object_names import ObjectKind, is_name
+from brokerless.log import names
+from brokerless.log.tiered.object_names import ObjectKind
 
 _FIELDS = {
     "topic": r"(?P<topic>[A-Za-z0-9._-]+?)",
@@ -52,7 +53,7 @@ class Layout:
         if match is None or kind is None:
             return None
         partition, offset = int(match["partition"]), int(match["offset"])
-        is_right = is_name(match["topic"], partition) and partition <= MAX_INT32 and offset <= MAX_INT64
+        is_right = names.is_partition(match["topic"], partition) and offset <= MAX_INT64
         return CopyName(match["topic"], partition, offset, kind) if is_right else None
 
 

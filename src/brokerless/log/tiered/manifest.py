@@ -78,8 +78,7 @@ class _TopicPartitionJson(LenientValue, frozen=True):
     partition: Int32
 
     def __post_init__(self) -> None:
-        named = names.parse_partition_directory(names.partition_directory(self.topic, self.partition))
-        if named is None or named.state != "live":
+        if not names.is_partition(self.topic, self.partition):
             raise WrongJsonError("topic is no name of a topic")
 
 

@@ -11,6 +11,7 @@ from typing import Literal, cast
 
 from brokerless.bounds import MAX_INT32, MAX_INT64
 from brokerless.log import names
+from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import TIERED
 
 ObjectKind = Literal[
@@ -88,7 +89,11 @@ def partition_directory_of(path: str) -> str | None:
     return None if of_objects is None else names.partition_directory(of_objects.topic, of_objects.partition)
 
 
-def is_name(topic: str, partition: int) -> bool:
-    """Return whether a topic may have this name."""
-    named = names.parse_partition_directory(names.partition_directory(topic, partition))
-    return named is not None and named.state == "live"
+def object_name(start_offset: int, segment_id: str, kind: ObjectKind) -> str:
+    """Return the name of an object of a segment."""
+    return f"{start_offset:020d}-{segment_id}.{kind}"
+
+
+def segment_directory(bucket: Location, topic: str, topic_id: str, partition: int) -> Location:
+    """Return where the segments of a partition are."""
+    return bucket / f"{topic}-{topic_id}" / str(partition)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
-from brokerless.format.read.batch_headers import checksums_match, read_headers
+from brokerless.format.read.batch_headers import Batches, checksums_match, read_headers
 from brokerless.format.read.batch_scan import scan_batches
 from brokerless.log.storage.files import File, RemoteFile
 from brokerless.log.tiered.chunk_file import ChunkFile
@@ -136,20 +138,28 @@ def _is_intact(segment: RemoteSegment, file: File) -> bool:
 
 
 def _has_only_intact_batches(segment: RemoteSegment, file: File) -> bool:
-    at, window, before = 0, _WINDOW, segment.start_offset - 1
-    while at < file.size:
-        buffer = file.read(at, window)
-        batches = read_headers(buffer, scan_batches(buffer).positions)
-        if not len(batches):
-            if len(buffer) < window or window >= _LONGEST_TAIL:
-                return False
-            window *= 2
-            continue
+    read, before = 0, segment.start_offset - 1
+    for buffer, batches in _batches_from(file, 0):
         lasts = np.concatenate([[before], batches.last_offset])
         if not checksums_match(buffer, batches).all() or (batches.entry_offset <= lasts[:-1]).any():
             return False
-        before, at = int(lasts[-1]), at + int(batches.ends.max())
-    return segment.end_offset in (None, before) and not file.take_findings()
+        before, read = int(lasts[-1]), read + int(batches.ends.max())
+    return read >= file.size and segment.end_offset in (None, before) and not file.take_findings()
+
+
+def _batches_from(file: File, at: int) -> Iterator[tuple[NDArray[np.uint8], Batches]]:
+    """Yield the batches from a position (bytes) on, a window at a time, up to where none begins."""
+    window = _WINDOW
+    while at < file.size:
+        buffer = file.read(at, window)
+        batches = read_headers(buffer, scan_batches(buffer).positions)
+        if len(batches):
+            yield buffer, batches
+            at += int(batches.ends.max())
+        elif len(buffer) == window < _LONGEST_TAIL:
+            window *= 2
+        else:
+            return
 
 
 def read_index(segment: RemoteSegment, name: IndexName, keys: KeyPairs) -> bytes:
@@ -188,7 +198,8 @@ def check_ends(segments: list[RemoteSegment], keys: KeyPairs) -> tuple[list[Remo
             ends[before.segment_id] = end
             text = "the manifest's endOffset is not the last one of the segment"
             path = before.objects["rsm-manifest"].path
-            findings.append(manifest_invalid(path, text, before.start_offset, (end, before.end_offset)))
+            expected, found = f"endOffset {end}", str(before.end_offset)
+            findings.append(manifest_invalid(path, text, before.start_offset, expected=expected, found=found))
     return [_with_end(each, ends.get(each.segment_id)) for each in segments], findings
 
 
@@ -220,17 +231,8 @@ def end_of_local(segment: LocalSegment) -> int:
     base offset where it cannot be read."""
     end = segment.base_offset
     with suppress(UnreadableError), segment.log.location.open() as file:
-        at, window = _last_indexed(segment, file), _WINDOW
-        while at < file.size:
-            buffer = file.read(at, window)
-            batches = read_headers(buffer, scan_batches(buffer).positions)
-            if not len(batches) and len(buffer) == window < _LONGEST_TAIL:
-                window *= 2
-                continue
-            if not len(batches):
-                break
+        for _, batches in _batches_from(file, _last_indexed(segment, file)):
             end = max(end, int(batches.end_of_records.max()) + 1)
-            at += int(batches.ends.max())
     return end
 
 

@@ -175,7 +175,7 @@ def segments_beside(log: RemoteLog, local: Sequence[LocalSegment], local_end: in
         return SegmentsBeside(joined, _parts(joined, local, None, local_end))
     first = after[0]
     text = "the local log ends before its bucket does: it is an old copy, or was cut; the bucket is read from here on"
-    finding = _finding("info", Kind.REMOTE_AHEAD, first.log.path, segment=first, text=text)
+    finding = _finding(Kind.REMOTE_AHEAD, first, text, severity="info")
     segments = tuple(each for each in log.segments if each in before or each.start_offset >= first.start_offset)
     joined = replace(log, segments=segments, findings=(*log.findings, finding))
     return SegmentsBeside(joined, _parts(joined, local, first.start_offset, local_end))
@@ -219,9 +219,9 @@ def newest(segments: Sequence[RemoteSegment]) -> RemoteSegment | None:
     return max(known, key=lambda each: (each.epochs[-1][0], each.end_offset or 0), default=None)
 
 
-def choose(path: str, segments: Sequence[RemoteSegment], lineage: Epochs) -> RemoteLog:
-    """The segments that are the log of the partition at ``path``. Of two that begin at one offset, it is the one that
-    goes further, is whole, or was copied later."""
+def choose(segments: Sequence[RemoteSegment], lineage: Epochs) -> RemoteLog:
+    """Choose the segments that are the log of a partition. Of two that begin at one offset, it is the one that goes
+    further, is whole, or was copied later."""
     findings: list[Finding] = []
     within: list[RemoteSegment] = []
     for each in sorted(segments, key=place_of):
@@ -229,14 +229,14 @@ def choose(path: str, segments: Sequence[RemoteSegment], lineage: Epochs) -> Rem
             within.append(each)
         else:
             text = "not read: the leader epochs of this remote segment are not in the history of the log"
-            findings.append(_finding("warning", Kind.REMOTE_SEGMENT_DANGLING, path, segment=each, text=text))
+            findings.append(_finding(Kind.REMOTE_SEGMENT_DANGLING, each, text, severity="warning"))
     chosen: list[RemoteSegment] = []
     overlapping: set[int] = set()
     for each in within:
         before = chosen[-1] if chosen else None
         if before is not None and _covers(before, each):
             text = f"not read: the remote segment {before.segment_id} has these offsets as well"
-            findings.append(_finding("info", Kind.REMOTE_SEGMENT_REPEATED, path, segment=each, text=text))
+            findings.append(_finding(Kind.REMOTE_SEGMENT_REPEATED, each, text, severity="info"))
             continue
         if before is not None and before.end_offset is not None and before.end_offset >= each.start_offset:
             overlapping.add(each.start_offset)
@@ -260,9 +260,8 @@ def place_of(segment: RemoteSegment) -> tuple[int, int, bool, int, str]:
     return segment.start_offset, -manifest.end_offset, is_cut, -manifest.event_timestamp, segment.segment_id
 
 
-def _finding(severity: Severity, kind: Kind, path: str, segment: RemoteSegment, text: str) -> Finding:
-    place = segment.log.path
-    return kind.at(place, text, severity=severity, offset=segment.start_offset)
+def _finding(kind: Kind, segment: RemoteSegment, text: str, severity: Severity) -> Finding:
+    return kind.at(segment.log.path, text, severity=severity, offset=segment.start_offset)
 
 
 def check_segments(segments: Sequence[RemoteSegment]) -> list[Finding]:
@@ -320,10 +319,10 @@ def object_missing(path: str, start_offset: int, text: str) -> Finding:
     return Kind.REMOTE_OBJECT_MISSING.at(path, text, severity="error", offset=start_offset)
 
 
-def manifest_invalid(path: str, text: str, offset: int | None = None, ends: tuple[int, int] | None = None) -> Finding:
-    """Return the finding about a manifest that is none, or is not its segment's. ``ends``: the last offset of the
-    segment, and that which the manifest has."""
-    expected, found = (None, None) if ends is None else (f"endOffset {ends[0]}", str(ends[1]))
+def manifest_invalid(
+    path: str, text: str, offset: int | None = None, expected: str | None = None, found: str | None = None
+) -> Finding:
+    """Return the finding about a manifest that is none, or is not its segment's."""
     return Kind.REMOTE_MANIFEST_INVALID.at(path, text, severity="error", offset=offset, expected=expected, found=found)
 
 

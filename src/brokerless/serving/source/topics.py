@@ -20,7 +20,7 @@ from brokerless.jobs.named_partitions import topic_id_of_partition, topic_ids_of
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs, rank, truncation_offset
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
-from brokerless.log.checkpoint.topic_ids import topic_id_of
+from brokerless.log.checkpoint.partition_metadata import topic_id_of
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.live_segments import list_again
 from brokerless.log.seek import end_offset

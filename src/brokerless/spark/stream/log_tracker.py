@@ -21,7 +21,7 @@ from brokerless.errors import DamageError, UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.jobs.named_partitions import topic_id_of_partition
 from brokerless.kafka_names import TopicPartition
-from brokerless.log.checkpoint.topic_ids import topic_id_of
+from brokerless.log.checkpoint.partition_metadata import topic_id_of
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import ReplacedError, open_listed
 from brokerless.log.offset_gaps import missing_after

@@ -16,8 +16,8 @@ from brokerless.log.storage.object_store import copy_object
 from brokerless.log.storage.paths import is_local_within
 from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.log.storage.write_errors import unwritable
-from brokerless.log.tiered.listing.stored_objects import check_sizes, segment_directory, sizes_in, stored_objects
-from brokerless.log.tiered.writing.objects import object_name
+from brokerless.log.tiered.listing.stored_objects import check_sizes, sizes_in, stored_objects
+from brokerless.log.tiered.object_names import object_name, segment_directory
 
 _BLOCK = 8 << 20
 

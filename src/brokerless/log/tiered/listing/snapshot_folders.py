@@ -10,10 +10,8 @@ from brokerless.log.backups.snapshot import LostRange, SnapshotPartition, Snapsh
 from brokerless.log.backups.state import SnapshotState
 from brokerless.log.storage.location import Location
 from brokerless.log.tiered.listing.folder import Folder
-from brokerless.log.tiered.object_names import ObjectKind, PartitionName
+from brokerless.log.tiered.object_names import PartitionName, object_name, segment_directory
 from brokerless.log.tiered.segments import object_missing
-
-_LOG: ObjectKind = "log"
 
 
 def folders_of(state: SnapshotState, listed: Iterable[Folder], root: Location) -> list[Folder]:
@@ -29,13 +27,13 @@ def _folder(
     partition: SnapshotPartition, segments: list[SnapshotSegment], listed: Folder | None, root: Location
 ) -> Folder:
     name = PartitionName(partition.topic, partition.topic_id, partition.partition, is_plain=False)
-    place = root / f"{partition.topic}-{partition.topic_id}" / str(partition.partition)
+    place = segment_directory(root, partition.topic, *partition.place)
     folder = Folder(name, place if listed is None else listed.location, {})
     folder.limits = partition.start_offset, partition.end_offset
     for each in segments:
         key = each.start_offset, each.segment_id
         objects = {} if listed is None else listed.objects.get(key, {})
-        if _LOG in objects and "rsm-manifest" in objects:
+        if "log" in objects and "rsm-manifest" in objects:
             folder.objects[key] = objects
             if listed is not None and objects["rsm-manifest"] in listed.manifests:
                 folder.manifests[objects["rsm-manifest"]] = listed.manifests[objects["rsm-manifest"]]
@@ -52,6 +50,6 @@ def _lost(folder: Folder, lost: LostRange) -> Finding:
 
 
 def _missing(folder: Folder, segment: SnapshotSegment) -> Finding:
-    path = f"{folder.location.path}/{segment.start_offset:020d}-{segment.segment_id}.log"
+    path = (folder.location / object_name(segment.start_offset, segment.segment_id, "log")).path
     text = f"the snapshot has this segment up to offset {segment.end_offset}, and its objects are not all there"
     return object_missing(path, segment.start_offset, text)

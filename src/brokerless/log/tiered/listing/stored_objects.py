@@ -12,9 +12,8 @@ from brokerless.log.backups.snapshot import SnapshotSegment
 from brokerless.log.storage.atomic import SUFFIX
 from brokerless.log.storage.location import DirectoryEntry, Location
 from brokerless.log.storage.side_by_side import side_by_side
-from brokerless.log.tiered.object_names import ObjectKind, ObjectName, parse_object_name
+from brokerless.log.tiered.object_names import ObjectKind, ObjectName, object_name, parse_object_name
 from brokerless.log.tiered.segments import object_missing
-from brokerless.log.tiered.writing.objects import object_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +23,6 @@ class StoredObject:
     kind: ObjectKind
     size: int
     xxh3: str
-
-
-def segment_directory(backup: Location, topic: str, topic_id: str, partition: int) -> Location:
-    """Return where the segments of a partition are."""
-    return backup / f"{topic}-{topic_id}" / str(partition)
 
 
 def stored_objects(segment: SnapshotSegment) -> tuple[StoredObject, ...]:

@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 from brokerless import clock
 from brokerless.errors import UnwritableError
 from brokerless.format.read.batch_headers import read_headers
-from brokerless.log import names
 from brokerless.log.checkpoint.topic_ids import random_id
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.object_store import new_object
 from brokerless.log.storage.write_errors import storage_errors
 from brokerless.log.tiered.chunk_index import ChunkIndex
 from brokerless.log.tiered.manifest import INDEXES, IndexName, Manifest, dump_manifest
-from brokerless.log.tiered.object_names import ObjectKind
+from brokerless.log.tiered.object_names import ObjectKind, object_name, segment_directory
 from brokerless.log.tiered.writing.chunks import ChunkWriter
 from brokerless.log.tiered.writing.encryption import DataKey, Encryptor
 
@@ -59,7 +58,7 @@ class UploadPlace:
 
     @property
     def directory(self) -> Location:
-        return self.bucket / f"{self.topic}-{self.topic_id}" / str(self.partition)
+        return segment_directory(self.bucket, self.topic, self.topic_id, self.partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +87,6 @@ class StoredSegment:
     sha256: str
     objects: Mapping[ObjectKind, tuple[int, str]]
     producers: bytes = b""
-
-
-def object_name(start_offset: int, segment_id: str, kind: ObjectKind) -> str:
-    """Return the name of an object of a segment."""
-    return f"{names.segment_file(start_offset, 'log').removesuffix('.log')}-{segment_id}.{kind}"
 
 
 class SegmentUpload:

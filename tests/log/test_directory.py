@@ -12,7 +12,8 @@ from tests.log.cleaner import write_log, write_segment
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log.commit.partition_writer import unfinished_name
-from brokerless.log.directory import check_names, resolve
+from brokerless.log.directory import resolve
+from brokerless.log.offset_gaps import check_names
 from brokerless.log.storage.location import Location
 
 DELETE = "txn-1.0a1b2c3d4e5f60718293a4b5c6d7e8f9-delete"

@@ -264,7 +264,7 @@ def audit(directory: LogDirectory, selected: Sequence[PartitionPath] | None, req
     check_price(request.price_per_gb, [directory])
     state, partitions = load_directory_state(directory), directory.partitions if selected is None else selected
     partitions = tuple(map(without_reported, partitions)) if has_remote(directory) else partitions
-    places = None if selected is None else {(each.topic or "", each.partition or 0) for each in selected}
+    places = None if selected is None else {each.place for each in selected}
     audits: list[PartitionAudit] = []
     results = audit_partitions(partitions, state, max_batch_bytes, spark=request.spark, processes=1)
     with closing(results):

@@ -23,7 +23,6 @@ from brokerless.log.live_segments import has_changed, segment_now
 from brokerless.log.segment import Chunk
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.storage.paths import is_remote
-from brokerless.log.tiered.detection import is_tiered
 
 
 @dataclass(slots=True)
@@ -190,7 +189,7 @@ def check_epochs(
 
 def _has_remote_offsets(partition: PartitionPath) -> bool:
     """Return whether the log has segments of a bucket, or begins before those that are here."""
-    own = [each for each in partition.segments if not is_tiered(each.log.location)]
+    own = partition.local_segments
     return len(own) < len(partition.segments) or bool(own and partition.log_start_offset < own[0].base_offset)
 
 

@@ -11,7 +11,7 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Kind
 from brokerless.log import names
 from brokerless.log.checkpoint.partition_metadata import topic_id_of
-from brokerless.log.directory import LogDirectory, PartitionPath, resolve
+from brokerless.log.directory import LogDirectory, PartitionPath, metadata_of, order, resolve
 from brokerless.log.names import Include
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import RUNNING_CLUSTER
@@ -76,9 +76,7 @@ def with_whole_names(directory: LogDirectory) -> LogDirectory:
         return replace(each, findings=(*each.findings, finding))
 
     def all_named(partitions: tuple[PartitionPath, ...]) -> tuple[PartitionPath, ...]:
-        return tuple(
-            sorted(map(named, partitions), key=lambda each: (each.topic or "", each.partition or 0, each.path))
-        )
+        return tuple(sorted(map(named, partitions), key=order))
 
     return replace(directory, partitions=all_named(directory.partitions), others=all_named(directory.others))
 
@@ -87,7 +85,7 @@ def _topic_names(directory: LogDirectory) -> dict[str, str]:
     """The names of topics by their IDs; none where there is no metadata, or it cannot be read."""
     from brokerless.internals.metadata.topic_names import topic_names  # it imports NumPy
 
-    metadata = next((each for each in directory.partitions if each.topic == names.CLUSTER_METADATA), None)
+    metadata = metadata_of(directory.partitions)
     with suppress(UnreadableError):
         above = directory.location.parent if directory.kind == "partition" else None
         if above is not None:
@@ -102,14 +100,14 @@ def with_promoted(directory: LogDirectory) -> LogDirectory:
     name, by the cluster's metadata beside them. Nothing is read where no partition is there as such a replica alone."""
     live = {(each.topic, each.partition) for each in directory.partitions}
     future = [each for each in directory.others if each.state == "future" and (each.topic, each.partition) not in live]
-    metadata = next((each for each in directory.partitions if each.topic == names.CLUSTER_METADATA), None)
+    metadata = metadata_of(directory.partitions)
     if not future or metadata is None or directory.location.is_remote:
         return directory
     promoted = {each.path for each in future} & _promoted(directory, metadata)
     if not promoted:
         return directory
     partitions = [*directory.partitions, *(each for each in future if each.path in promoted)]
-    partitions.sort(key=lambda each: (each.topic or "", each.partition or 0))
+    partitions.sort(key=lambda each: each.place)
     others = tuple(each for each in directory.others if each.path not in promoted)
     return replace(directory, partitions=tuple(partitions), others=others)
 

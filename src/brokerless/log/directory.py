@@ -6,7 +6,7 @@ an interrupted compaction left some.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -14,13 +14,14 @@ from typing import Literal
 from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
+from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
 from brokerless.log.backups.names import is_backup
 from brokerless.log.checkpoint.hidden_segments import NOTHING_HIDDEN, HiddenSegments, hidden_segments
 from brokerless.log.checkpoint.log_start import LogStartOffsets
 from brokerless.log.checkpoint.partition_metadata import topic_id_of
 from brokerless.log.completion.files import Completion, complete
-from brokerless.log.completion.findings import check_completion, check_removed
+from brokerless.log.completion.findings import check_removed
 from brokerless.log.completion.removed import with_lost
 from brokerless.log.names import INCLUDE, Include, PartitionState, SegmentFile, SegmentFileKind
 from brokerless.log.storage.location import DirectoryEntry, Location
@@ -47,8 +48,8 @@ class SegmentPaths:
     """A segment's log and those companions that exist.
 
     ``base_offset`` is by name, for a ``.log.swap`` file by the one that it gets; 0 for a lone file of another name.
-    ``overlaps``: it is known to begin within the segment
-    before it, as remote segments may, and nothing is wrong with that.
+    ``overlaps``: it is known to begin within the segment before it, as remote segments may, and nothing is wrong with
+    that.
     """
 
     base_offset: int
@@ -77,9 +78,8 @@ class PartitionPath:
     ``segments`` are sorted by base offset; ``snapshots`` are KRaft snapshots, which can be read as logs of their own;
     ``producer_snapshots`` are all of them, also those that belong to no segment (Kafka writes one at a clean shutdown).
     ``completion`` is what a start changes, if anything; ``orphaned_files`` are those that it removes, and temporary
-    ones. ``log_start_offset`` is what the checkpoint of the log
-    directory records after records were deleted (KIP-107): what is before it is not part of the log. 0 where there
-    is no such line, and where deleted records are included.
+    ones. ``log_start_offset`` is what the checkpoint of the log directory records after records were deleted (KIP-107):
+    what is before it is not part of the log. 0 where there is no such line, and where deleted records are included.
     """
 
     topic: str | None
@@ -104,6 +104,11 @@ class PartitionPath:
         return self.location.path
 
     @property
+    def place(self) -> TopicPartition:
+        """Its topic and number, ``("", 0)`` of a lone file."""
+        return self.topic or "", self.partition or 0
+
+    @property
     def start_offset(self) -> int | None:
         """The first offset that readers get: where the first segment begins, or later after records were deleted; None
         without a segment."""
@@ -113,6 +118,11 @@ class PartitionPath:
     def size(self) -> int:
         """Bytes of its segments' logs."""
         return sum(segment.size for segment in self.segments)
+
+    @property
+    def local_segments(self) -> list[SegmentPaths]:
+        """Its segments but those of a bucket that a log directory is read with."""
+        return [each for each in self.segments if not detection.is_tiered(each.log.location)]
 
     @property
     def unreadable(self) -> Finding | None:
@@ -150,6 +160,16 @@ class LogDirectory:
         return self.location.path
 
 
+def order(partition: PartitionPath) -> tuple[str, int, str]:
+    """Return the key that partitions are sorted by."""
+    return *partition.place, partition.path
+
+
+def metadata_of(partitions: Iterable[PartitionPath]) -> PartitionPath | None:
+    """Return the replica of the cluster's metadata (KRaft) among partitions; None without one."""
+    return next((each for each in partitions if each.topic == names.CLUSTER_METADATA), None)
+
+
 def resolve(
     location: Location,
     include: Collection[Include] | Include = (),
@@ -185,7 +205,10 @@ def resolve(
             if remote is None and found.kind == "log-directory" and not detection.is_tiered(location):
                 topics = [each.topic for each in partitions if each.topic is not None]
                 unread = detection.unread_objects(location, found.foreign, topics)
-                partitions = [_with_finding(each, unread.get(each.topic or "")) for each in partitions]
+                partitions = [
+                    replace(each, findings=(*each.findings, unread[each.topic])) if each.topic in unread else each
+                    for each in partitions
+                ]
             return replace(found, partitions=tuple(replace(each, read_setting=read_setting) for each in partitions))
     raise UnreadableError(location.path, "others commit to this log directory all the time; try again")
 
@@ -216,7 +239,7 @@ def _resolve_directory(location: Location, include: Collection[str], as_it_lies:
         has_objects = detection.has_objects(location, entries)
         below = "" if has_objects else _name_below(location)
         is_bucket = not below and not detection.is_tiered(location)
-        if is_bucket and (has_objects or detection.has_objects_below(location, entries)):
+        if is_bucket and (has_objects or detection.has_objects_below(entries)):
             remote = detection.as_log_directory(location)
             return _resolve_directory(remote, include, as_it_lies)
         raise UnreadableError(location.path, f"{_nothing(entries)}; {below or WHAT_TO_GIVE}")
@@ -225,7 +248,7 @@ def _resolve_directory(location: Location, include: Collection[str], as_it_lies:
     if hidden is None:
         return None
     log_starts = LogStartOffsets("deleted" in include, files)
-    partitions = sorted((_from_log_start(_hide(each, hidden), log_starts) for each in kafka.values()), key=_order)
+    partitions = sorted((_from_log_start(_hide(each, hidden), log_starts) for each in kafka.values()), key=order)
     read_states = {"live", *include}
     new = {name for name, base_offset in hidden.segments.items() if base_offset < 0}
     to_read: list[PartitionPath] = []
@@ -243,10 +266,6 @@ def _resolve_directory(location: Location, include: Collection[str], as_it_lies:
     )
 
 
-def _with_finding(partition: PartitionPath, finding: Finding | None) -> PartitionPath:
-    return partition if finding is None else replace(partition, findings=(*partition.findings, finding))
-
-
 def _with_remote(partitions: Sequence[PartitionPath], remote: Location) -> list[PartitionPath]:
     """Partitions with their remote segments before and after local ones. ``remote``: the log directory of these."""
     # These import NumPy, and nothing else here does.
@@ -256,7 +275,7 @@ def _with_remote(partitions: Sequence[PartitionPath], remote: Location) -> list[
     there = {each.name for each in remote.entries()}
 
     def joined(local: PartitionPath) -> PartitionPath:
-        name = names.partition_directory(local.topic or "", local.partition or 0)
+        name = names.partition_directory(*local.place)
         if local.topic is None or local.state != "live" or name not in there:
             return local
         lineage = () if local.leader_epoch_checkpoint is None else read_lineage(local.leader_epoch_checkpoint.location)
@@ -385,19 +404,13 @@ def deleted_segments(partition: PartitionPath) -> PartitionPath:
     return PartitionPath(partition.topic, partition.partition, partition.location, segments=tuple(segments))
 
 
-def check_names(partition: PartitionPath) -> Iterator[Finding]:
-    """Findings by names alone in a partition's directory; none of them keeps the segments from being read."""
-    yield from partition.findings
-    orphaned = (each for each in partition.orphaned_files if all(each.path != one.file for one in partition.findings))
-    yield from check_completion(partition.completion, orphaned, partition.foreign)
-
-
 def _lone_file(location: Location) -> PartitionPath:
     name = location.name
     file = names.parse_segment_file(name)
     if file is not None and file.kind not in ("log", "kraft-snapshot"):
-        log = names.segment_file(file.offset, "log")
-        raise UnreadableError(location.path, f"this is {_article(file.kind)}, not a log; its log would be {log}")
+        log, article = names.segment_file(file.offset, "log"), "an" if file.kind == "offset-index" else "a"
+        what = f"{article} {file.kind.replace('-', ' ')}"
+        raise UnreadableError(location.path, f"this is {what}, not a log; its log would be {log}")
     if names.is_partition_file(name) or (names.is_log_directory_file(name) and name != names.BOOTSTRAP_CHECKPOINT):
         raise UnreadableError(location.path, f"this is one of Kafka's metadata files, not a log; {WHAT_TO_GIVE}")
     if not location.exists():
@@ -425,8 +438,6 @@ def _from_log_start(partition: PartitionPath, log_starts: LogStartOffsets) -> Pa
     if partition.topic is None or partition.state not in ("live", "future"):
         return partition
     offset, findings = log_starts.find(partition.location, partition.topic, partition.partition or 0)
-    if not offset and not findings:
-        return partition
     return replace(partition, log_start_offset=offset, findings=(*partition.findings, *findings))
 
 
@@ -480,10 +491,6 @@ def _is_dangling_partition(entry: DirectoryEntry) -> bool:
     return is_dangling and names.parse_partition_directory(entry.name) is not None
 
 
-def _order(partition: PartitionPath) -> tuple[str, int, str]:
-    return partition.topic or "", partition.partition or 0, partition.path
-
-
 def _nothing(entries: Sequence[DirectoryEntry]) -> str:
     if not entries:
         return "the directory is empty"
@@ -491,8 +498,3 @@ def _nothing(entries: Sequence[DirectoryEntry]) -> str:
     if lone is not None:
         return f"no file in it is named as a segment (20 digits and .log), but {lone.path} can be given by itself"
     return "the directory holds no Kafka log"
-
-
-def _article(kind: SegmentFileKind) -> str:
-    text = kind.replace("-", " ")
-    return ("an " if text[0] in "aeiou" else "a ") + text

@@ -228,6 +228,11 @@ def is_partition_file(name: str) -> bool:
     return name.removesuffix(".tmp") in PARTITION_FILES
 
 
+def is_file_of_partition(name: str) -> bool:
+    """Return whether Kafka gives a file in a partition's directory this name."""
+    return parse_segment_file(name) is not None or is_partition_file(name)
+
+
 def is_log_directory_file(name: str) -> bool:
     """Return whether Kafka or brokerless keeps a file of this name in a log directory, beside the partitions."""
     return name.removesuffix(".tmp") in LOG_DIRECTORY_FILES

@@ -22,7 +22,8 @@ from brokerless.format.read.batch_headers import Batches, checksums_match
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
-from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, check_names, deleted_segments
+from brokerless.log.completion.findings import check_completion
+from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, deleted_segments
 from brokerless.log.index.readers import load_offset_index, load_time_index
 from brokerless.log.live_segments import PAUSE_S, OpenSegment, ReplacedError, open_listed
 from brokerless.log.positions import last_indexed
@@ -191,6 +192,13 @@ def check_listing(partition: PartitionPath) -> Iterator[tuple[range, Finding]]:
         if finding.kind != Kind.ORPHAN_INDEX or finding.offset not in bases:
             yield range(0), finding
     yield from lost
+
+
+def check_names(partition: PartitionPath) -> Iterator[Finding]:
+    """Yield the findings by names alone in a partition's directory; none of them keeps the segments from being read."""
+    yield from partition.findings
+    orphaned = (each for each in partition.orphaned_files if all(each.path != one.file for one in partition.findings))
+    yield from check_completion(partition.completion, orphaned, partition.foreign)
 
 
 def missing_end(partition: PartitionPath) -> Finding | None:

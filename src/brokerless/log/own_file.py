@@ -8,13 +8,17 @@ lines are appended, ends where :func:`end_of_lines` says. What has many rows is 
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, BinaryIO, Generic, get_args
+from typing import TYPE_CHECKING, Any, BinaryIO, Generic, cast, get_args
 
+from msgspec import Struct, inspect
 from msgspec.structs import fields
 
+from brokerless.bounds import MAX_INT32
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log.storage import file_tree
 from brokerless.log.storage.guarded_files import read_own
@@ -102,6 +106,32 @@ def _first_zero(file: BinaryIO, size: int) -> int:
         if (at := block.find(b"\0")) >= 0:
             return file.tell() - len(block) + at
     return size
+
+
+def digest(content: Any) -> str:
+    """Return the SHA-256 of content as JSON without spaces whose members are sorted (``jq -cSj .``)."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def table_schema(*kinds: type[Struct]) -> pa.Schema:
+    """Return the schema of a table that has the members of some values as columns: texts, integers, of 32 bits where
+    their types say so, and lists of these."""
+    import pyarrow as pa
+
+    def column_type(type_: Any) -> pa.DataType:
+        match type_:
+            case inspect.UnionType(types):
+                return column_type(types[0])
+            case inspect.VarTupleType(item_type):
+                return pa.list_(column_type(item_type))
+            case inspect.IntType():
+                return pa.int32() if type_.le == MAX_INT32 else pa.int64()
+            case _:
+                return pa.string()
+
+    structs = [cast("inspect.StructType", inspect.type_info(kind)) for kind in kinds]
+    return pa.schema([(each.encode_name, column_type(each.type)) for struct in structs for each in struct.fields])
 
 
 def dump_table(table: pa.Table) -> bytes:

@@ -123,7 +123,7 @@ def _audit(
 
     state = load_directory_state(log.directory)
     audits: list[PartitionAudit] = []
-    places = {(each.topic or "", each.partition or 0) for each in chosen} if is_narrowed(options) else None
+    places = {each.place for each in chosen} if is_narrowed(options) else None
     is_compared = has_remote(log.directory)
     partitions = [without_reported(each) if is_compared else each for each in chosen]
     max_batch_bytes = bound(options.max_batch_bytes)

@@ -35,9 +35,8 @@ from brokerless.findings import Finding, Kind
 from brokerless.internals.groups.positions import LostPosition
 from brokerless.internals.metadata.cluster import Cluster
 from brokerless.kafka_names import TopicPartition
-from brokerless.log import names
 from brokerless.log.checkpoint.meta_properties import MetaProperties
-from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.directory import LogDirectory, PartitionPath, metadata_of
 from brokerless.log.settings.definitions import find_version, versions
 from brokerless.log.storage.paths import is_remote, refuse_repeated
 from brokerless.log.tiered.options import Remote
@@ -141,7 +140,7 @@ def _load_node(own: Sequence[LogDirectory], now_ms: int, version: str, max_batch
     properties = {_path(each): directory_files.load_properties(each) for each in own}
     broker = node_of(properties)
     partitions = tuple(each for directory in own for each in directory.partitions if each.state == "live")
-    metadata = next((each for each in partitions if each.topic == names.CLUSTER_METADATA), None)
+    metadata = metadata_of(partitions)
     known = _known_state(metadata, StartAt(version, now_ms), broker.node_id, max_batch_bytes)
     # Without metadata.log.dir, the cluster's metadata is in the first of log.dirs.
     holder = next(iter(properties), "") if metadata is None else parent_of(metadata.path)
@@ -254,7 +253,7 @@ def _check(
 
 
 def _by_place(partitions: Iterable[PartitionPath]) -> dict[TopicPartition, PartitionPath]:
-    return {(each.topic or "", each.partition or 0): each for each in partitions}
+    return {each.place: each for each in partitions}
 
 
 def _path(directory: LogDirectory) -> str:

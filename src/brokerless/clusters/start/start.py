@@ -150,10 +150,7 @@ def _outcomes(
             ),
             starts_without=starts_without,
             elsewhere=frozenset(
-                (each.topic or "", each.partition or 0)
-                for other in own.values()
-                for each in other.partitions
-                if other.path != planned.path
+                each.place for other in own.values() for each in other.partitions if other.path != planned.path
             ),
         )
     refused = [each for each in outcomes.values() if each.refused]

@@ -16,13 +16,13 @@ from brokerless.internals.remote.storage import (
     deleted_by_epochs,
     is_enabled,
 )
-from brokerless.internals.remote.unread_segments import load_remote_metadata, without_remote
+from brokerless.internals.remote.unread_segments import load_remote_metadata
 from brokerless.internals.topic_settings import is_in_metadata, read_topic_setting, topic_id_in_metadata
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import epochs_of, load_leader_epochs
 from brokerless.log.checkpoint.partition_metadata import topic_id_of
 from brokerless.log.directory import PartitionPath
-from brokerless.log.tiered.detection import is_tiered
+from brokerless.log.tiered.detection import is_tiered, without_remote
 
 
 def check_remote_epochs(partition: PartitionPath, damage: Finding | None = None) -> Finding | None:
@@ -42,8 +42,7 @@ def check_remote_epochs(partition: PartitionPath, damage: Finding | None = None)
         segments = deleted_by_epochs(segments, epochs[0][0])
         is_lost = bool(segments)
     else:
-        own = [each for each in partition.segments if not is_tiered(each.log.location)]
-        has_begun = any(each.base_offset or each.size for each in own)
+        has_begun = any(each.base_offset or each.size for each in partition.local_segments)
         is_lost = bool(segments) or (is_tiered_topic and (has_begun or damage is not None))
     if not is_lost:
         return None

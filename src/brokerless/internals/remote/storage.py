@@ -17,8 +17,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.internals.metadata.cluster import REMOTE_STORAGE, Cluster, read_cluster
 from brokerless.internals.remote.segment_metadata import RemoteMetadata, SegmentMetadata, read_remote_metadata
 from brokerless.kafka_names import TopicIdPartition
-from brokerless.log import names
-from brokerless.log.directory import LogDirectory, PartitionPath, resolve
+from brokerless.log.directory import LogDirectory, PartitionPath, metadata_of, resolve
 from brokerless.log.names import REMOTE_LOG_METADATA
 from brokerless.log.offset_gaps import may_have_remote_offsets
 from brokerless.log.storage.location import Location
@@ -206,7 +205,7 @@ def load_remote_storage(directory: Location) -> RemoteStorage:
     """Return what the metadata in a log directory says of remote storage; nothing where it cannot be read."""
     try:
         partitions = resolve(directory).partitions
-        metadata = next((each for each in partitions if each.topic == names.CLUSTER_METADATA), None)
+        metadata = metadata_of(partitions)
         cluster = None if metadata is None else read_cluster(metadata, ignore)
         if cluster is None:
             return RemoteStorage()

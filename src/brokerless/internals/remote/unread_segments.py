@@ -13,7 +13,7 @@ from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath, log_directories_below, resolve
 from brokerless.log.names import REMOTE_LOG_METADATA
 from brokerless.log.storage.location import DirectoryEntry, Location
-from brokerless.log.tiered.detection import OPTION, is_joined, remote_of
+from brokerless.log.tiered.detection import OPTION, is_joined, remote_of, without_remote
 from brokerless.log.tiered.object_names import parse_object_name
 from brokerless.log.tiered.remote_history import Elsewhere, InBucket, Standing, verdict_of
 from brokerless.offset_spans import union, without
@@ -141,8 +141,3 @@ def log_directory_of(location: Location) -> Location:
     if above is None or names.parse_partition_directory(own.name) is None or log_directories_below(own, 0):
         return own  # such as node-1, or kafka-0
     return above
-
-
-def without_remote(location: Location) -> Location:
-    """Return the place without what is chosen of remote segments."""
-    return Location(location.path, {name: each for name, each in (location.options or {}).items() if name != OPTION})

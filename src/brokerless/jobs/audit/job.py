@@ -284,7 +284,7 @@ def _internal_topics(directory: LogDirectory, audits: Iterable[PartitionAudit]) 
         and each.state == "live"
         and all(one.kind != Kind.PERMISSION_DENIED for one in each.findings)  # where its end is not known
     }
-    there = [(each.topic or "", each.partition or 0) for each in directory.partitions if each.state == "live"]
+    there = [each.place for each in directory.partitions if each.state == "live"]
     yield from check_internal_topics(tables, replicas, there)
 
 

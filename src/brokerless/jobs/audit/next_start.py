@@ -13,8 +13,7 @@ from brokerless.clusters.start.metadata_log import place_by
 from brokerless.clusters.start.start import StartOutcome, foresee_start, is_started_on, start_findings
 from brokerless.findings import Finding
 from brokerless.jobs.audit.remote import local_part
-from brokerless.log import names
-from brokerless.log.directory import LogDirectory
+from brokerless.log.directory import LogDirectory, metadata_of
 from brokerless.log.storage.paths import is_remote
 
 
@@ -44,7 +43,7 @@ def _of_start(directory: LogDirectory, audited: Collection[str], start: StartOut
 
 
 def _placements(directory: LogDirectory) -> Iterator[Finding]:
-    metadata = next((each for each in directory.partitions if each.topic == names.CLUSTER_METADATA), None)
+    metadata = metadata_of(directory.partitions)
     if metadata is None:
         return
     for each in place_by(metadata, directory, BrokerNode(None, {directory.path.rstrip("/"): None})):

@@ -16,17 +16,12 @@ from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind, Severity
 from brokerless.internals.remote.segment_events import metadata_partition
 from brokerless.internals.remote.segment_metadata import RemoteMetadata, SegmentMetadata
-from brokerless.internals.remote.unread_segments import (
-    LoadedMetadata,
-    load_remote_metadata,
-    log_directory_of,
-    without_remote,
-)
+from brokerless.internals.remote.unread_segments import LoadedMetadata, load_remote_metadata, log_directory_of
 from brokerless.internals.topic_settings import cluster_in
 from brokerless.kafka_names import TopicIdPartition
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.names import REMOTE_LOG_METADATA
-from brokerless.log.tiered.detection import is_joined, is_tiered, remote_of, snapshot_of
+from brokerless.log.tiered.detection import is_joined, is_tiered, remote_of, snapshot_of, without_remote
 from brokerless.log.tiered.remote_history import (
     Elsewhere,
     InBucket,
@@ -146,7 +141,7 @@ def audit_remote(
         for each in partition.findings
         if each.kind == Kind.REMOTE_SEGMENT_DANGLING
     )
-    local = {(each.topic or "", each.partition or 0): each for each in directory.partitions if each.state == "live"}
+    local = {each.place: each for each in directory.partitions if each.state == "live"}
     return comparison.compare(bucket.inventory(), {} if is_tiered(location) else local, is_part=bucket.is_part)
 
 
@@ -460,7 +455,7 @@ class _Comparison:
         """Before the first segment, and before a local log without batches; what is missing between others is found as
         they are read."""
         named = self.lost_at.get((partition.topic or "", partition.partition or 0), set())
-        own = [each for each in partition.segments if not is_tiered(each.log.location)]
+        own = partition.local_segments
         first = min((start for start, _ in present), default=own[0].base_offset if own else None)
         if first is not None and partition.log_start_offset < first and partition.log_start_offset not in named:
             yield range(partition.log_start_offset, first)

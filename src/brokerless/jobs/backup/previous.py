@@ -55,9 +55,9 @@ def snapshots_before(
     if config is None:
         if (named := split_path(location)) is not None:
             raise UsageError(f"{location}: this would be a snapshot of the backup {named[0]}; give another place")
-        entries = location.entries() if location.is_directory() else []
+        entries = location.find_entries()
         others = [each for each in entries if each.name != DIRECTORY]
-        if others and (has_objects(location, others) or has_objects_below(location, others)):
+        if others and (has_objects(location, others) or has_objects_below(others)):
             text = "this has objects of tiered storage, and no backup: brokers may write here; give a place of its own"
             raise UsageError(f"{location}: {text}")
         if others:

@@ -35,7 +35,7 @@ def search_files(
     known = {each.stored_sha256: each for each in _named_files(place)}
     config = place.config()
     is_encrypted = config is not None and config.is_encrypted
-    entries = place.file_directory.entries() if place.file_directory.is_directory() else []
+    entries = place.file_directory.find_entries()
     for entry in entries:
         file = known.get(entry.name)
         search.counts.clear()

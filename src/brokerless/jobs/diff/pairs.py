@@ -293,7 +293,7 @@ def by_name(partitions: Iterable[PartitionPath]) -> dict[TopicPartition, Partiti
     """Return the partitions of a side by topic and number, of several replicas the one that counts."""
     found: dict[TopicPartition, list[PartitionPath]] = {}
     for each in partitions:
-        found.setdefault((each.topic or "", each.partition or 0), []).append(each)
+        found.setdefault(each.place, []).append(each)
     return {name: ranked(replicas)[0] for name, replicas in found.items()}
 
 

@@ -144,7 +144,7 @@ def _checks(
     directories = [resolve(Location(each.path)) for each in rebuilt.directories]
     replicas: dict[tuple[str, int], list[PartitionPath]] = defaultdict(list)
     for each in (partition for one in directories for partition in one.partitions):
-        replicas[each.topic or "", each.partition or 0].append(each)
+        replicas[each.place].append(each)
     limit = bound(options.max_batch_bytes)
     partitions = [each for own in replicas.values() for each in own]
     yield _verify(partitions, limit, done, processes)

@@ -191,7 +191,7 @@ def _removed(
     """Partitions of which fewer files are there than were written."""
     there: dict[str, Counter[int]] = {}
     for each in partitions:
-        topic, partition = each.topic or "", each.partition or 0
+        topic, partition = each.place
         before = manifests[topic]
         exported = None if before is None else before.partitions.get(partition)
         if exported is None or exported.files is None or exported.until is not None:

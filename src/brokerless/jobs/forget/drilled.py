@@ -40,7 +40,7 @@ def drilled_snapshots(
     counts for nothing."""
     known = {(each.id, each.created) for each in snapshots}
     directory = place.drill_directory
-    files = [each.location for each in (directory.entries() if directory.is_directory() else [])]
+    files = [each.location for each in directory.find_entries()]
     found: set[str] = set()
     for each in files:
         stem = parse_stem(each.name.removesuffix(".json"))

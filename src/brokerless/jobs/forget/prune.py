@@ -189,7 +189,7 @@ def _is_old(entry: DirectoryEntry, before: int) -> bool:
 
 
 def _entries(directory: Location) -> list[DirectoryEntry]:
-    listed = directory.entries() if directory.is_directory() else []
+    listed = directory.find_entries()
     return [each for each in listed if not each.is_directory]
 
 

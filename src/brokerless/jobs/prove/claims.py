@@ -77,7 +77,7 @@ class PartitionClaim(LenientValue, frozen=True):
         if parsed is None or not is_named or (parsed.topic, parsed.partition) != (self.topic, self.partition):
             raise WrongJsonError("this is not the name of a partition")
         for each in (*self.before, *self.after):
-            if names.parse_segment_file(each.name) is None and not names.is_partition_file(each.name):
+            if not names.is_file_of_partition(each.name):
                 raise WrongJsonError("name is not a file of a partition")
         bounds = [offset for each in self.touched for offset in (each.base_offset, each.last_offset + 1)]
         if bounds != sorted(bounds):

@@ -205,8 +205,7 @@ def _compare_files(
 
 
 def _is_no_file_of_kafkas(entry: DirectoryEntry) -> bool:
-    is_known = names.parse_segment_file(entry.name) is not None or names.is_partition_file(entry.name)
-    return entry.is_directory or not is_known
+    return entry.is_directory or not names.is_file_of_partition(entry.name)
 
 
 def _compare_file(claim: FileClaim, now: ManifestFile, check: Check, report: Report) -> None:

@@ -150,7 +150,7 @@ class TargetPartition(NamedTuple):
 def target_partitions(partitions: Sequence[PartitionPath], command: str) -> list[TargetPartition]:
     """One for each of these. Raises :class:`UsageError` as :func:`by_name`."""
     return [
-        TargetPartition(each.topic or "", each.partition or 0, topic_id_of_partition(each), (each.path,))
+        TargetPartition(*each.place, topic_id_of_partition(each), (each.path,))
         for each in by_name(partitions, f"{command} them one by one").values()
     ]
 

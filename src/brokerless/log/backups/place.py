@@ -114,17 +114,13 @@ class BackupPlace:
 
     def run_keys(self) -> list[RunKeys]:
         """The data keys of all runs, encrypted. Raises :class:`UnreadableError`."""
-        directory = self.key_directory
-        entries = directory.entries() if directory.is_directory() else []
-        files = [each.location for each in entries if each.name.endswith(".json")]
-
-        runs = [each.name.removesuffix(".json") for each in files]
+        entries = self.key_directory.find_entries()
+        runs = [each.name.removesuffix(".json") for each in entries if each.name.endswith(".json")]
         return list(side_by_side(self.keys_of, runs, self.location.is_remote))
 
     def keys_of(self, run: str) -> RunKeys:
         """The data key of a run, encrypted. Raises :class:`UnreadableError`."""
-        file = self.keys_file(run)
-        return KEYS_FILE.load(file)
+        return KEYS_FILE.load(self.keys_file(run))
 
     def config(self) -> BackupConfig | None:
         """None where there is no backup. Raises :class:`UnreadableError` for one of a later version."""
@@ -136,8 +132,7 @@ class BackupPlace:
 
     def names_by_suffix(self) -> tuple[list[SnapshotName], list[SnapshotName]]:
         """All snapshots, the oldest first; and all lists of segments."""
-        directory = self.snapshot_directory
-        entries = directory.entries() if directory.is_directory() else []
+        entries = self.snapshot_directory.find_entries()
 
         def named(suffix: str) -> list[SnapshotName]:
             stems = (each.name.removesuffix(suffix) for each in entries if each.name.endswith(suffix))
@@ -200,8 +195,7 @@ class BackupPlace:
 
     def replaced_lists(self) -> list[tuple[SnapshotName, DirectoryEntry]]:
         """The lists of segments that erasures replaced, the oldest first."""
-        directory = self.replaced_directory
-        entries = directory.entries() if directory.is_directory() else []
+        entries = self.replaced_directory.find_entries()
         named = ((parse_stem(each.name.removesuffix(".parquet")), each) for each in entries)
         return sorted(((name, each) for name, each in named if name is not None), key=lambda one: one[0])
 
@@ -279,8 +273,7 @@ class BackupPlace:
 
 
 def _directories_in(directory: Location) -> list[str]:
-    found = directory.entries() if directory.is_directory() else []
-    return sorted(each.name for each in found if each.is_directory)
+    return sorted(each.name for each in directory.find_entries() if each.is_directory)
 
 
 def _read(file: Location) -> bytes:

@@ -7,8 +7,6 @@ stores, as long as a disk still has them.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,8 +20,8 @@ from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
 from brokerless.kafka_names import TopicPartition
 from brokerless.log.backups.names import SnapshotName
-from brokerless.log.backups.snapshot import SEGMENTS, Snapshot, SnapshotSegment
-from brokerless.log.own_file import dump_table, parse_table
+from brokerless.log.backups.snapshot import Snapshot, SnapshotSegment
+from brokerless.log.own_file import digest, dump_table, parse_table, table_schema
 from brokerless.log.storage.location import Location
 from brokerless.values import Int32OrNone, Int64, LenientValue, Sha256, Uuid, WrongJsonError, from_members, members
 
@@ -186,24 +184,14 @@ def _known_as(segment: SnapshotSegment, segment_id: str, sha256: str) -> _Known:
     return *segment.place, segment.start_offset, segment.end_offset, segment_id, sha256
 
 
-_SCHEMA = pa.schema(
-    [
-        *SEGMENTS,
-        pa.field("oldSegmentId", pa.string()),
-        pa.field("oldSha256", pa.string()),
-        pa.field("oldSizeInBytes", pa.int64()),
-        pa.field("oldRecords", pa.int64()),
-        pa.field("erasedOffsets", pa.list_(pa.int64())),
-        pa.field("erasedEpochs", pa.list_(pa.int32())),
-    ]
-)
+_SCHEMA = table_schema(SnapshotSegment, OldSegment)
 
 
 def dump_replaced(segments: Iterable[ReplacedSegment]) -> bytes:
     """Return the list of replaced segments as Parquet. Its metadata has the SHA-256 of the rows, as JSON without spaces
     whose members are sorted."""
     found = [{**members(each.new), **members(each.old)} for each in segments]
-    schema = _SCHEMA.with_metadata({_DIGEST: _digest(found).encode()})
+    schema = _SCHEMA.with_metadata({_DIGEST: digest(found).encode()})
     return dump_table(pa.Table.from_pylist(found, schema))
 
 
@@ -215,7 +203,7 @@ def parse_replaced(location: Location, data: bytes) -> tuple[ReplacedSegment, ..
         table = parse_table(data, _SCHEMA)
         written = (table.schema.metadata or {}).get(_DIGEST, b"")
         found = [row for batch in table.to_batches() for row in rows(batch)]
-        if _digest(found).encode() != written:
+        if digest(found).encode() != written:
             raise WrongJsonError("its rows are not those that were written, by their SHA-256")
         return tuple(
             ReplacedSegment(from_members(each, OldSegment), from_members(each, SnapshotSegment)) for each in found
@@ -224,8 +212,3 @@ def parse_replaced(location: Location, data: bytes) -> tuple[ReplacedSegment, ..
         reason = str(error).partition("\n")[0][:200]
         text = f"this is not the list of segments that an erasure replaced, without which nothing is read: {reason}"
         raise UnreadableError(location.path, f"{text}; {_ADVICE}", Kind.SNAPSHOT_UNREADABLE) from error
-
-
-def _digest(rows: Sequence[Mapping[str, object]]) -> str:
-    text = json.dumps(rows, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

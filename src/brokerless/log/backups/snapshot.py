@@ -5,10 +5,8 @@ They come from a bucket that others may write to: each member is checked, and wh
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import pyarrow as pa
@@ -17,7 +15,7 @@ from msgspec import Meta
 from brokerless.errors import UnreadableError
 from brokerless.findings import Kind
 from brokerless.log import names
-from brokerless.log.own_file import OwnFile, dump_table, parse_table
+from brokerless.log.own_file import OwnFile, digest, dump_table, parse_table, table_schema
 from brokerless.log.storage.location import Location
 from brokerless.values import (
     Int32,
@@ -105,16 +103,31 @@ class LostRange(LenientValue, frozen=True):
     causes: tuple[str, ...] = ()
 
 
-class SnapshotPartition(LenientValue, frozen=True):
-    """A partition: it has ``start_offset <= offset < end_offset``, and what is before ``committed`` is known to be
-    committed (-1 where nothing is known). ``new_size``: bytes of it that the run stored. ``node_id``, ``directory``: of
-    the replica with the history that counts. ``epochs``: leader epochs, each with its first offset."""
+class _OffsetsOfPartition(LenientValue, frozen=True):
+    """Offsets of a partition, in a snapshot or in a segment."""
 
     topic: str
     topic_id: Uuid
     partition: Int32
     start_offset: Int64
     end_offset: Int64
+
+    def __post_init__(self) -> None:
+        check_partition(self.topic, self.partition)
+        if self.end_offset < self.start_offset:
+            raise WrongJsonError("endOffset is below startOffset")
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The topic's ID, and the number: what a partition is known by."""
+        return self.topic_id, self.partition
+
+
+class SnapshotPartition(_OffsetsOfPartition, frozen=True):
+    """A partition: it has ``start_offset <= offset < end_offset``, and what is before ``committed`` is known to be
+    committed (-1 where nothing is known). ``new_size``: bytes of it that the run stored. ``node_id``, ``directory``: of
+    the replica with the history that counts. ``epochs``: leader epochs, each with its first offset."""
+
     committed: Int64OrNone
     records: Int64
     size_in_bytes: Int64
@@ -127,19 +140,9 @@ class SnapshotPartition(LenientValue, frozen=True):
     open_transactions: tuple[OngoingTransaction, ...] = ()
     lost: tuple[LostRange, ...] = ()
 
-    def __post_init__(self) -> None:
-        check_partition(self.topic, self.partition)
-        if self.end_offset < self.start_offset:
-            raise WrongJsonError("endOffset is below startOffset")
-
     @property
     def name(self) -> str:
         return names.partition_directory(self.topic, self.partition)
-
-    @property
-    def place(self) -> tuple[str, int]:
-        """The topic's ID, and the number: what a partition is known by."""
-        return self.topic_id, self.partition
 
 
 class MissingPartition(LenientValue, frozen=True):
@@ -283,16 +286,11 @@ class Snapshot(LenientValue, frozen=True):
         return sum(each.new_size_in_bytes for each in self.partitions)
 
 
-class SnapshotSegment(LenientValue, frozen=True):
+class SnapshotSegment(_OffsetsOfPartition, frozen=True):
     """A segment of a snapshot. ``end_offset`` is the last one. ``size_in_bytes``, ``sha256``: of its log; the others:
     sizes and XXH3-128 of its objects. ``producers``: a snapshot of the producers after it (Base64), which the next run
     goes on from without a key; None where no segment is to follow it."""
 
-    topic: str
-    topic_id: Uuid
-    partition: Int32
-    start_offset: Int64
-    end_offset: Int64
     segment_id: Uuid
     records: Int64
     max_timestamp: Int64
@@ -306,37 +304,8 @@ class SnapshotSegment(LenientValue, frozen=True):
     manifest_xxh3: _Xxh3
     producers: str | None = None
 
-    def __post_init__(self) -> None:
-        check_partition(self.topic, self.partition)
-        if self.end_offset < self.start_offset:
-            raise WrongJsonError("endOffset is below startOffset")
 
-    @property
-    def place(self) -> tuple[str, int]:
-        return self.topic_id, self.partition
-
-
-SEGMENTS = pa.schema(
-    {
-        "topic": pa.string(),
-        "topicId": pa.string(),
-        "partition": pa.int32(),
-        "startOffset": pa.int64(),
-        "endOffset": pa.int64(),
-        "segmentId": pa.string(),
-        "records": pa.int64(),
-        "maxTimestamp": pa.int64(),
-        "sizeInBytes": pa.int64(),
-        "sha256": pa.string(),
-        "logSizeInBytes": pa.int64(),
-        "logXxh3": pa.string(),
-        "indexesSizeInBytes": pa.int64(),
-        "indexesXxh3": pa.string(),
-        "manifestSizeInBytes": pa.int64(),
-        "manifestXxh3": pa.string(),
-        "producers": pa.string(),
-    }
-)
+SEGMENTS = table_schema(SnapshotSegment)
 
 
 def parse_snapshot(location: Location, data: bytes) -> Snapshot:
@@ -347,7 +316,7 @@ def parse_snapshot(location: Location, data: bytes) -> Snapshot:
         if isinstance(version, int) and version > VERSION:
             text = f"a later brokerless wrote this snapshot (version {version}); read it with that"
             raise UnreadableError(location.path, text, Kind.SNAPSHOT_UNREADABLE)
-        if found.pop(_DIGEST, None) != _digest(found):
+        if found.pop(_DIGEST, None) != digest(found):
             raise WrongJsonError("its members are not those that were written, by its SHA-256")
         return from_members(found, Snapshot)
     except WrongJsonError as error:
@@ -359,12 +328,7 @@ def dump_snapshot(snapshot: Snapshot) -> bytes:
     """Return a snapshot as it is written. Its last member is the SHA-256 of all others, as JSON without spaces whose
     members are sorted (``jq -cSj 'del(.sha256)'``)."""
     found = members(snapshot)
-    return to_json({**found, _DIGEST: _digest(found)})
-
-
-def _digest(found: Mapping[str, Any]) -> str:
-    text = json.dumps(found, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return to_json({**found, _DIGEST: digest(found)})
 
 
 def dump_segments(segments: Iterable[SnapshotSegment]) -> bytes:

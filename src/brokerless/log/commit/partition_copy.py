@@ -57,9 +57,7 @@ _CHECKPOINTS = (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_OFFSET_CHECKPOI
 def files_of(source: PartitionPath) -> list[DirectoryEntry]:
     """The files of a partition that are Kafka's."""
     return [
-        each
-        for each in source.location.entries()
-        if not each.is_directory and (names.parse_segment_file(each.name) or names.is_partition_file(each.name))
+        each for each in source.location.entries() if not each.is_directory and names.is_file_of_partition(each.name)
     ]
 
 

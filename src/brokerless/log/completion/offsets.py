@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
-from brokerless.log.index.readers import load_offset_index
-from brokerless.log.segment import scan_headers
+from brokerless.log.index.readers import OffsetIndex, load_offset_index
+from brokerless.log.segment import Chunk, scan_headers
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.offset_spans import Span, union
 from brokerless.progress import ignore
@@ -35,16 +37,27 @@ def end_of_log(log: DirectoryEntry, base_offset: int, index: DirectoryEntry | No
 
     Raises :class:`UnreadableError`.
     """
-    position, last, is_found, end = 0, base_offset, True, base_offset
-    if index is not None:
-        entries = load_offset_index(index.location, base_offset)
-        if len(entries.offsets):
-            last, position, is_found = int(entries.offsets[-1]), int(entries.positions[-1]), False
+    entries = None if index is None else load_offset_index(index.location, base_offset)
     with log.location.open() as file:
-        for chunk in scan_headers(file, ignore, min(max(position, 0), file.size), chain_only=True):
-            is_found = is_found or bool((chunk.batches.last_offset >= last).any())
-            end = int(chunk.batches.last_offset[-1]) + 1
+        end, is_found = next_offset(
+            partial(scan_headers, file, ignore, chain_only=True), file.size, base_offset, entries
+        )
     return end if is_found else base_offset
+
+
+def next_offset(
+    chunks_from: Callable[[int], Iterable[Chunk]], size: int, base_offset: int, index: OffsetIndex | None
+) -> tuple[int, bool]:
+    """Return the offset after the last batch from the last entry of an offset index on, and whether the entry's batch
+    is there; a broker takes a segment without it for empty. ``chunks_from``: scans the log, of ``size`` bytes, from a
+    position on."""
+    position, last, is_found, end = 0, base_offset, True, base_offset
+    if index is not None and len(index.offsets):
+        last, position, is_found = int(index.offsets[-1]), int(index.positions[-1]), False
+    for chunk in chunks_from(min(max(position, 0), size)):
+        is_found = is_found or bool((chunk.batches.last_offset >= last).any())
+        end = int(chunk.batches.last_offset[-1]) + 1
+    return end, is_found
 
 
 def offsets_of(log: DirectoryEntry, base_offset: int) -> LogOffsets:

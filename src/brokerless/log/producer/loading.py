@@ -22,7 +22,6 @@ from brokerless.log.producer.snapshot import load_producer_snapshot
 from brokerless.log.producer.state import ProducerState, load_state
 from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import scan
-from brokerless.log.storage.location import Location
 from brokerless.log.storage.segment_files import SegmentFiles
 
 
@@ -104,7 +103,7 @@ def _from_snapshot(
 ) -> LoadedProducers:
     corrupt: list[int] = []
     for offset in reversed([offset for offset in offsets if log_start < offset <= log_end]):
-        snapshot = load_producer_snapshot(Location(str(files.path(offset, "producer-snapshot"))))
+        snapshot = load_producer_snapshot(files.location(offset, "producer-snapshot"))
         if not snapshot.findings:
             state = load_state(snapshot, offset)
             state.expire(now_ms)
@@ -118,8 +117,8 @@ def _follow(files: SegmentFiles, base_offset: int, state: ProducerState, end_off
     where Kafka throws: here, nothing is cut off."""
     start = state.end_offset
     stops: list[Finding] = []
-    index = load_offset_index(Location(str(files.path(base_offset, "offset-index"))), base_offset)
-    with Location(str(files.path(base_offset, "log"))).open() as file:
+    index = load_offset_index(files.location(base_offset, "offset-index"), base_offset)
+    with files.location(base_offset, "log").open() as file:
         for chunk in scan(file, stops.append, index.lookup(start)[1], chain_only=True):
             batches = chunk.batches
             required = batches.take((batches.last_offset >= start) & (batches.last_offset < end_offset))

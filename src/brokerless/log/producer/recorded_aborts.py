@@ -18,7 +18,6 @@ from brokerless.format.arrays import Int64s
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.index.readers import TransactionIndex, load_transaction_index
 from brokerless.log.names import parse_segment_file
-from brokerless.log.storage.location import Location
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -75,7 +74,7 @@ class RecordedAborts:
         """Return those of the segments in a directory."""
         found = cls((), end_offset)
         bases = files.offsets("transaction-index")
-        found._unread = [(each, Location(str(files.path(each, "transaction-index")))) for each in bases]
+        found._unread = [(each, files.location(each, "transaction-index")) for each in bases]
         return found
 
     @property

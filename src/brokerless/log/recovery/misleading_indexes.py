@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import zip_longest
 from typing import Literal
 
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from brokerless.findings import Finding, Kind
 from brokerless.format import layouts
 from brokerless.log import names
+from brokerless.log.completion.offsets import next_offset
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.index.checks import (
     KEEP_INDEXES,
@@ -69,7 +71,7 @@ def last_time_entry(files: SegmentFiles, base_offset: int) -> int | None:
     if not files.has(base_offset, "time-index"):
         return None
     width = layouts.TIME_INDEX_ENTRY.itemsize
-    with Location(str(files.path(base_offset, "time-index"))).open() as file:
+    with files.location(base_offset, "time-index").open() as file:
         count = file.size // width
         data = file.read((count - 1) * width, width) if count else b""
     return int(np.frombuffer(data, layouts.TIME_INDEX_ENTRY)["timestamp"][0]) if count else None
@@ -94,7 +96,7 @@ def _are_indexes_needed(files: SegmentFiles, base_offset: int) -> bool:
     path = files.path(base_offset, "transaction-index")
     if not files.has(base_offset, "transaction-index") or not path.stat().st_size:
         return False
-    with Location(str(files.path(base_offset, "log"))).open() as file:
+    with files.location(base_offset, "log").open() as file:
         lasts = [chunk.batches.last_offset for chunk in scan_headers(file, ignore)]
     index = load_transaction_index(Location(str(path)), base_offset)
     return has_unmarked(index, np.concatenate([np.empty(0, np.int64), *lasts]))
@@ -102,7 +104,7 @@ def _are_indexes_needed(files: SegmentFiles, base_offset: int) -> bool:
 
 def _first_timestamp(files: SegmentFiles, base_offset: int) -> int:
     """The largest timestamp of a segment's first batch; -1 if it has none."""
-    with Location(str(files.path(base_offset, "log"))).open() as file:
+    with files.location(base_offset, "log").open() as file:
         for chunk in scan_headers(file, ignore, 0, 1, chain_only=True):
             return int(chunk.batches.max_timestamp[0])
     return -1
@@ -128,26 +130,21 @@ class TrustedEnd:
 
 def trusted_end(files: SegmentFiles, base_offset: int) -> TrustedEnd:
     """Return where the log ends whose last segment begins at ``base_offset``, if it is not recovered."""
-    end, last, position, is_found = base_offset, base_offset, 0, True
     findings: list[Finding] = []
-    of_index: list[Finding] = []
-    path = str(files.path(base_offset, "offset-index"))
-    if files.has(base_offset, "offset-index"):
-        index = load_offset_index(Location(path), base_offset)
-        of_index += index.findings
-        if len(index.offsets):
-            last, position, is_found = int(index.offsets[-1]), int(index.positions[-1]), False
-    with Location(str(files.path(base_offset, "log"))).open() as file:
-        for chunk in scan(file, findings.append, min(max(position, 0), file.size), chain_only=True):
-            is_found = is_found or bool((chunk.batches.last_offset >= last).any())
-            end = int(chunk.batches.last_offset[-1]) + 1
-    if is_found:
-        return TrustedEnd(end, tuple(findings), tuple(of_index), is_trusted=True)
+    path = files.location(base_offset, "offset-index")
+    index = load_offset_index(path, base_offset) if files.has(base_offset, "offset-index") else None
+    of_index = () if index is None else index.findings
+    with files.location(base_offset, "log").open() as file:
+        chunks_from = partial(scan, file, findings.append, chain_only=True)
+        end, is_found = next_offset(chunks_from, file.size, base_offset, index)
+    if index is None or is_found:
+        return TrustedEnd(end, tuple(findings), of_index, is_trusted=True)
     text = "the last entry points after the end of the log: a broker takes the segment for empty; "
     is_needed = _are_indexes_needed(files, base_offset)
     remedy = "delete its .index and .timeindex files before the start, and it reads the segment and rebuilds both"
     text += f"its indexes are {KEEP_INDEXES}" if is_needed else remedy
-    finding = Kind.OFFSET_INDEX_MISMATCH.at(path, text, severity="error", offset=last).in_scope("start")
+    last = int(index.offsets[-1])
+    finding = Kind.OFFSET_INDEX_MISMATCH.at(path.path, text, severity="error", offset=last).in_scope("start")
     finding = finding.in_case(Kind.ABORT_MARKER_MISSING) if is_needed else finding
     hidden = (IndexEffect("end-hidden", base_offset, finding),)
     return TrustedEnd(base_offset, tuple(findings), (*of_index, finding), hidden, is_trusted=True)
@@ -282,10 +279,10 @@ def _lookups(files: SegmentFiles, base: int, *, is_last: bool) -> Iterator[Index
     batches = _batches(files, base)
     found: list[Finding] = []
     if files.has(base, "offset-index"):
-        offset_index = load_offset_index(Location(str(files.path(base, "offset-index"))), base)
+        offset_index = load_offset_index(files.location(base, "offset-index"), base)
         found += [*offset_index.findings, *check_offset_index(offset_index, batches, is_last)]
     if files.has(base, "time-index"):
-        time_index = load_time_index(Location(str(files.path(base, "time-index"))), base)
+        time_index = load_time_index(files.location(base, "time-index"), base)
         found += [*time_index.findings, *check_time_index(time_index, batches, is_last)]
     for each in found:
         if each.severity == "error":
@@ -296,7 +293,7 @@ def _batches(files: SegmentFiles, base_offset: int) -> SegmentBatches:
     """All batches of a segment's log; checksums are not checked."""
     columns: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]] = []
     end = 0
-    with Location(str(files.path(base_offset, "log"))).open() as file:
+    with files.location(base_offset, "log").open() as file:
         for chunk in scan_headers(file, ignore, chain_only=True):
             batches = chunk.batches
             columns.append((chunk.positions, batches.last_offset, batches.max_timestamp, batches.is_legacy))

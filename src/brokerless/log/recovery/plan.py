@@ -244,7 +244,7 @@ def _recover(
                 producers.state = ProducerState(log_start, recorded=recorded)
             producers.state.expire(now_ms)
             advance(producers, files, segments, log_start_offset=log_start, end_offset=base)
-        with Location(str(files.path(base, "log"))).open() as file:
+        with files.location(base, "log").open() as file:
             try:
                 if split and base in split:
                     result, epochs = recover_split_segment(file, base, producers.state, epochs)

@@ -38,9 +38,9 @@ class SegmentRecovery:
     size: int
     state: SegmentState
     next_offset: int
-    offset_index: bytes
-    time_index: bytes
-    transaction_index: bytes
+    offset_index: bytes = b""
+    time_index: bytes = b""
+    transaction_index: bytes = b""
     stop: Finding | None = None
     parts: tuple[int, ...] = ()
 
@@ -93,15 +93,7 @@ def recover_segment(
     ):
         text = "offsets do not grow from one index entry to the next: recovery drops the whole segment"
         stop = Kind.OFFSET_NOT_INCREASING.at(file.path, text, position=0, offset=base_offset)
-        return SegmentRecovery(
-            file.size,
-            SegmentState(base_offset),
-            base_offset,
-            offset_index=b"",
-            time_index=b"",
-            transaction_index=b"",
-            stop=stop,
-        ), epochs
+        return SegmentRecovery(file.size, SegmentState(base_offset), base_offset, stop=stop), epochs
     time_index += placement.finish()
     # Kafka counts again from here to the next index entry.
     state = replace(placement.state, since_entry=0)
@@ -136,16 +128,8 @@ def recover_split_segment(
         if len(batches) < len(chunk.batches):
             break
     stop = stops[0] if stops and state.size < file.size else None
-    return SegmentRecovery(
-        file.size,
-        state,
-        next_offset,
-        offset_index=b"",
-        time_index=b"",
-        transaction_index=b"",
-        stop=stop,
-        parts=tuple(base for base, _ in parts),
-    ), epochs
+    bases = tuple(base for base, _ in parts)
+    return SegmentRecovery(file.size, state, next_offset, stop=stop, parts=bases), epochs
 
 
 def check_split(file: File, base_offset: int) -> None:

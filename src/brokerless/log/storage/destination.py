@@ -15,7 +15,7 @@ from pathlib import Path
 
 from brokerless.errors import UnreadableError
 from brokerless.log import names
-from brokerless.log.storage import paths
+from brokerless.log.storage import file_tree, paths
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.directory_lock import DirectoryLock, lock_directory
 from brokerless.log.storage.guarded_files import is_own_directory, make_directory, open_directory, remove_tree
@@ -71,15 +71,14 @@ class Destination:
 
     def exists(self, name: str) -> bool:
         """Return whether there is a file or directory; locally, a link that leads nowhere as well."""
-        return (self.location / name).exists() or (not self.is_remote and os.path.lexists(self.local / name))
+        return file_tree.exists(self.location / name)
 
     def is_directory(self, name: str) -> bool:
         return (self.location / name).is_directory()
 
     def entries(self, name: str = "") -> list[DirectoryEntry]:
         """Return what is in it, or in a directory that is in it, sorted by name; nothing if there is none."""
-        location = self.location / name if name else self.location
-        return location.entries() if location.is_directory() else []
+        return (self.location / name if name else self.location).find_entries()
 
     def files(self, name: str) -> tuple[tuple[str, int], ...]:
         """Names and sizes (bytes) of the files in a directory."""

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from brokerless.log.storage import paths
 from brokerless.log.storage.atomic import write_in
 from brokerless.log.storage.guarded_files import create, make_directory, open_directory, remove_tree
 from brokerless.log.storage.location import Location
@@ -33,7 +32,7 @@ class NewFile:
     def __init__(self, directory: Location, name: str) -> None:
         location = directory / name
         self.path = location.path
-        self.is_remote = paths.is_remote(directory.path)
+        self.is_remote = directory.is_remote
         self.unfinished = name
         self._directory = directory
         with storage_errors(self.path):
@@ -42,7 +41,7 @@ class NewFile:
             else:
                 # A lost executor's task is done again, maybe beside itself.
                 self.unfinished = f"{UNFINISHED}/{Path(name).name}.{uuid4().hex}"
-                path = Path(paths.local(directory.path)) / self.unfinished
+                path = directory.local / self.unfinished
                 with _open_directory(directory, UNFINISHED, make=True) as beside:
                     self.sink = os.fdopen(create(beside, path), "wb")
 
@@ -81,10 +80,10 @@ def publish(directory: Location, unfinished: str, name: str) -> None:
 
 def write(location: Location, data: bytes) -> None:
     """Makes ``data`` the whole content of a small file, at once."""
-    if paths.is_remote(location.path):
+    if location.is_remote:
         put_object(location, data)
         return
-    own = Path(paths.local(location.path))
+    own = location.local
     with storage_errors(location.path), _open_directory(location.at(str(own.parent)), make=True) as descriptor:
         write_in(descriptor, own, data)
 
@@ -92,23 +91,22 @@ def write(location: Location, data: bytes) -> None:
 def remove(directory: Location, name: str) -> None:
     """Removes a file in a directory, or below, that may have gone already."""
     location = directory / name
-    path = location.path
-    if paths.is_remote(path):
+    if location.is_remote:
         remove_object(location)
         return
     *above, own = name.split("/")
-    with storage_errors(path), suppress(FileNotFoundError), _open_directory(directory, *above) as descriptor:
+    with storage_errors(location.path), suppress(FileNotFoundError), _open_directory(directory, *above) as descriptor:
         os.unlink(own, dir_fd=descriptor)
 
 
 def has_unfinished(directory: Location) -> bool:
     """Return whether a local topic's directory has files that were never whole, or had."""
-    return not paths.is_remote(directory.path) and (directory / UNFINISHED).is_directory()
+    return not directory.is_remote and (directory / UNFINISHED).is_directory()
 
 
 def remove_unfinished(directory: Location) -> None:
     """Remove what was left of files that were never whole; object stores keep none of them where they are seen."""
-    if not paths.is_remote(directory.path):
+    if not directory.is_remote:
         with storage_errors(directory.path), suppress(FileNotFoundError):
             with _open_directory(directory, UNFINISHED):
                 pass  # is no link
@@ -118,20 +116,19 @@ def remove_unfinished(directory: Location) -> None:
 
 def remove_if_empty(directory: Location) -> None:
     """Removes a local directory in which nothing is; object stores have none."""
-    if not paths.is_remote(directory.path):
+    if not directory.is_remote:
         with suppress(OSError):
-            Path(paths.local(directory.path)).rmdir()
+            directory.local.rmdir()
 
 
 def exists(location: Location) -> bool:
     """Return whether there is a file; locally, a link that leads nowhere as well."""
-    path = location.path
-    return location.exists() or (not paths.is_remote(path) and os.path.lexists(paths.local(path)))
+    return location.exists() or (not location.is_remote and os.path.lexists(location.local))
 
 
 def refuse_link(directory: Location) -> None:
     """Raises :class:`UnwritableError` for a directory that is a link."""
-    if not paths.is_remote(directory.path):
+    if not directory.is_remote:
         with storage_errors(directory.path), suppress(FileNotFoundError), _open_directory(directory):
             pass
 
@@ -139,7 +136,7 @@ def refuse_link(directory: Location) -> None:
 @contextmanager
 def _open_directory(root: Location, *inner: str, make: bool = False) -> Generator[int]:
     """The descriptor of ``root``, or of a directory below it. With ``make`` they are made if they are not there."""
-    own = Path(paths.local(root.path))
+    own = root.local
     if make:
         make_directory(own.parent)
     with open_directory(own.parent, own.name, *inner, make=make) as descriptor:
@@ -149,9 +146,9 @@ def _open_directory(root: Location, *inner: str, make: bool = False) -> Generato
 def find(directory: Location) -> list[str]:
     """The paths of all files in a directory and below, relative to it, sorted; none if it is not there. Links
     to directories are not followed. Raises :class:`UnwritableError` if it is a link itself."""
-    if not paths.is_remote(directory.path):
+    if not directory.is_remote:
         refuse_link(directory)
-        root = Path(paths.local(directory.path))
+        root = directory.local
         found = ((Path(path), name) for path, _, files in os.walk(root) for name in files)
         return sorted(str((path / name).relative_to(root)) for path, name in found)
     with storage_errors(directory.path):

@@ -23,7 +23,6 @@ from pathlib import Path
 
 from brokerless.errors import UnreadableError, UnwritableError
 from brokerless.log import names
-from brokerless.log.storage import paths
 from brokerless.log.storage.files import unreadable_error, user_name
 from brokerless.log.storage.location import Location
 
@@ -280,10 +279,10 @@ def read_own(location: Location, limit: int) -> bytes:
 
     Raises :class:`UnreadableError` for one that is larger, not there or a link.
     """
-    if paths.is_remote(location.path):
+    if location.is_remote:
         return location.read(limit)
     try:
-        descriptor = open_own(paths.local(location.path), os.O_RDONLY)
+        descriptor = open_own(location.local, os.O_RDONLY)
     except UnwritableError as error:
         raise UnreadableError("", str(error)) from error
     except (OSError, ValueError) as error:
@@ -315,8 +314,7 @@ def refuse_links(partition: Path) -> None:
     or anything else that is no regular file. Raises :class:`UnwritableError`, and OSError."""
     with open_directory(partition.parent, partition.name) as directory, os.scandir(directory) as entries:
         for entry in entries:
-            is_ours = names.parse_segment_file(entry.name) is not None or names.is_partition_file(entry.name)
-            if is_ours and not entry.is_file(follow_symlinks=False):
+            if names.is_file_of_partition(entry.name) and not entry.is_file(follow_symlinks=False):
                 text = _LINK if entry.is_symlink() else _OTHER
                 raise UnwritableError(f"{partition / entry.name}: {text}")
 

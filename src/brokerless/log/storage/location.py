@@ -224,6 +224,10 @@ class Location:
                 )
             return sorted(entries, key=lambda entry: entry.name)
 
+    def find_entries(self) -> list[DirectoryEntry]:
+        """Return what is in a directory, as :meth:`entries` does; nothing where there is no directory."""
+        return self.entries() if self.is_directory() else []
+
     def find_entry(self, name: str) -> DirectoryEntry | None:
         """One file of a directory of this machine, as :meth:`entries` has it; None where it is not there."""
         return _local_entry(self, Path(paths.local(paths.join(self.path, name))))

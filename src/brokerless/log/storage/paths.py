@@ -26,9 +26,6 @@ _FILE_URL = re.compile(r"file:(//(localhost)?)?(?=/)")
 _NAMES_OF_STORES = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs"}
 """What else Hadoop's file systems call the store that a URL is of."""
 _HOSTS = re.compile(r"(abfs://[^/@]+)@[^/]+|(oss://[^/.]+)\.[^/]+")
-_LIST_TRIES = 20
-"""How often a directory is listed again, each time because a file went meanwhile."""
-
 
 TIERED = "tiered://"
 """What the path of a log directory begins with that is made of a bucket's objects (``log/tiered``)."""

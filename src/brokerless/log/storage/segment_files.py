@@ -29,6 +29,9 @@ class SegmentFiles:
         name = names.segment_file(base_offset, kind)
         return self.directory / self.actual.get(name, name)
 
+    def location(self, base_offset: int, kind: names.SegmentFileKind) -> Location:
+        return Location(str(self.path(base_offset, kind)))
+
     def has(self, base_offset: int, kind: names.SegmentFileKind) -> bool:
         return names.segment_file(base_offset, kind) in self.actual
 

@@ -51,7 +51,7 @@ def as_log_directory(
     if own.pop("remote", None) is not None:
         raise UsageError(f"remote: {location.path} has remote segments itself; give a log directory as the path")
     if start or others:
-        own["start"] = start, [(paths.full_path(each.path), _without_own(each), name) for each, name in others]
+        own["start"] = start, [(paths.full_path(at.path), without_remote(at).options, name) for at, name in others]
     if snapshot is not None:
         own["unread"] = snapshot
     if not paths.is_remote(path):
@@ -82,7 +82,7 @@ def has_objects(location: Location, entries: Sequence[DirectoryEntry]) -> bool:
     return object_names.is_topic_directory(location.name) and any(each.name.isdecimal() for each in entries)
 
 
-def has_objects_below(location: Location, entries: Sequence[DirectoryEntry]) -> bool:
+def has_objects_below(entries: Sequence[DirectoryEntry]) -> bool:
     """Return whether there are objects some levels further down, as far as few directories are listed for it."""
     level, listed = [each.location for each in entries if each.is_directory], 0
     for _ in range(DEPTH):
@@ -116,7 +116,7 @@ def unread_objects(location: Location, foreign: Sequence[DirectoryEntry], topics
             found[topic] = Kind.REMOTE_OBJECTS_UNREAD.at(each.path, text)
         elif topic is not None:
             others.append(each)
-    if objects or (others and has_objects_below(location, others)):
+    if objects or (others and has_objects_below(others)):
         place = next((each.path for each in [*others, *foreign]), location.path)
         found.setdefault(known[0], Kind.REMOTE_OBJECTS_UNREAD.at(place, text))
     return found
@@ -128,8 +128,9 @@ def _has_partitions(location: Location) -> bool:
     return False
 
 
-def _without_own(location: Location) -> dict[str, Any]:
-    return {name: each for name, each in (location.options or {}).items() if name != OPTION}
+def without_remote(location: Location) -> Location:
+    """Return a place without what is chosen of remote segments."""
+    return Location(location.path, {name: each for name, each in (location.options or {}).items() if name != OPTION})
 
 
 def remote_of(location: Location) -> Location | None:
@@ -190,7 +191,7 @@ def _place_of(remote: Location) -> BucketPlace:
     if not remote.is_directory() and (found := _place_at_prefix(remote)) is not None:
         return found
     entries = remote.entries()
-    if not has_objects(remote, entries) and not has_objects_below(remote, entries):
+    if not has_objects(remote, entries) and not has_objects_below(entries):
         raise UnreadableError(remote.path, "there are no remote segments here")
     return remote, ""
 

@@ -79,7 +79,7 @@ class TieredFileSystem(AbstractFileSystem):
         fo: str = "",
         target_protocol: str | None = None,
         target_options: Mapping[str, Any] | None = None,
-        start: tuple[str, Sequence[tuple[str, Mapping[str, Any], str]]] = ("", ()),
+        start: tuple[str, Sequence[tuple[str, Mapping[str, Any] | None, str]]] = ("", ()),
         layout: str | None = None,
         key_pairs: Mapping[str, bytes] | None = None,
         unread: Mapping[str, str] | str | None = None,

@@ -86,7 +86,7 @@ def describe_for_retention(files: SegmentFiles, base_offsets: Iterable[int]) -> 
         status = files.path(base_offset, "log").stat()
         timestamp = status.st_mtime_ns // 1_000_000
         if files.has(base_offset, "time-index"):
-            index = load_time_index(Location(str(files.path(base_offset, "time-index"))), base_offset)
+            index = load_time_index(files.location(base_offset, "time-index"), base_offset)
             timestamp = int(index.timestamps[-1]) if len(index.timestamps) else timestamp
         described.append(ClosedSegment(base_offset, status.st_size, timestamp))
     return described
@@ -97,11 +97,11 @@ def describe_segment(files: SegmentFiles, base_offset: int, report: Report = ign
 
     An invalid end of the log is reported; then ``size`` covers the valid batches.
     """
-    offsets = load_offset_index(Location(str(files.path(base_offset, "offset-index"))), base_offset)
-    times = load_time_index(Location(str(files.path(base_offset, "time-index"))), base_offset)
+    offsets = load_offset_index(files.location(base_offset, "offset-index"), base_offset)
+    times = load_time_index(files.location(base_offset, "time-index"), base_offset)
     for finding in (*offsets.findings, *times.findings):
         report(finding)
-    with Location(str(files.path(base_offset, "log"))).open() as file:
+    with files.location(base_offset, "log").open() as file:
         start = int(offsets.positions[-1]) if offsets.is_valid and len(offsets.positions) else 0
         start = start if start <= file.size else 0
         size, next_offset = start, base_offset
@@ -120,9 +120,9 @@ def describe_segment(files: SegmentFiles, base_offset: int, report: Report = ign
 
 def truncated_segment(files: SegmentFiles, base_offset: int, offset: int) -> tuple[SegmentState, int]:
     """A segment without the batches that reach ``offset`` or beyond, and the entries left in its transaction index."""
-    offsets = load_offset_index(Location(str(files.path(base_offset, "offset-index"))), base_offset)
-    times = load_time_index(Location(str(files.path(base_offset, "time-index"))), base_offset)
-    with Location(str(files.path(base_offset, "log"))).open() as file:
+    offsets = load_offset_index(files.location(base_offset, "offset-index"), base_offset)
+    times = load_time_index(files.location(base_offset, "time-index"), base_offset)
+    with files.location(base_offset, "log").open() as file:
         size = file.size
         for chunk in scan_headers(file, ignore, offsets.lookup(offset)[1], chain_only=True):
             reaching = np.flatnonzero(chunk.batches.last_offset >= offset)

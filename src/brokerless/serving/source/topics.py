@@ -100,7 +100,7 @@ class Topics:
         """Serve partitions that were made since, of topics that are known or new; return them."""
         added: list[ServedPartition] = []
         for each in found:
-            name, number = each.topic or "", each.partition or 0
+            name, number = each.place
             topic = self.by_name.get(name)
             if topic is None:
                 topic = ServedTopic(name, topic_id_of_partition(each) or made_topic_id(name), {}, 0)

@@ -41,9 +41,7 @@ def load_snapshot(
     state = cast("SnapshotState", file_system.bucket.snapshot_state())
     if is_chosen is not None:
         own = tuple(
-            each
-            for each in directory.partitions
-            if each.topic == names.CLUSTER_METADATA or is_chosen(each.topic or "", each.partition or 0)
+            each for each in directory.partitions if each.topic == names.CLUSTER_METADATA or is_chosen(*each.place)
         )
         directory = replace(directory, partitions=own)
         chosen = tuple(each for each in state.snapshot.partitions if is_chosen(each.topic, each.partition))

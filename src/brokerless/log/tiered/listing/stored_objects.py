@@ -35,9 +35,7 @@ def stored_objects(segment: SnapshotSegment) -> tuple[StoredObject, ...]:
 
 def sizes_in(directory: Location) -> Mapping[str, int | None]:
     """Return the sizes of objects by their names; nothing where there is no such directory."""
-    if not directory.is_directory():
-        return {}
-    return {each.name: each.size for each in directory.entries() if not each.is_directory}
+    return {each.name: each.size for each in directory.find_entries() if not each.is_directory}
 
 
 def check_sizes(directory: Location, segment: SnapshotSegment, sizes: Mapping[str, int | None]) -> Iterator[Finding]:

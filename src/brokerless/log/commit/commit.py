@@ -17,7 +17,6 @@ from brokerless.errors import BrokerlessError, UsageError
 from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import (
-    GrowingPartition,
     Journal,
     Renaming,
     committing,
@@ -28,7 +27,7 @@ from brokerless.log.checkpoint.commit_journal import (
 )
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, write_checkpoints
 from brokerless.log.commit.remote_append import grow_remote, undo_remote
-from brokerless.log.commit.staged_append import append_staged, check_after_end
+from brokerless.log.commit.staged_append import append_staged, begin_growing, check_after_end
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import DEFAULTS, LogConfig
 from brokerless.log.directory import resolve
@@ -84,7 +83,7 @@ def commit_locked(
         _check_files(at, each)
     # Before a partition is there, nobody minds these lines; without them, a broker would follow all of it. Nor does
     # anybody mind the mark: after a kill it is not known that these were the first, and a broker takes it away itself.
-    write_checkpoints(at, {(each.topic, each.partition): each.checkpoints for each in new})
+    write_checkpoints(at, {each.place: each.checkpoints for each in new})
     if new and not at.exists(names.CLEAN_SHUTDOWN) and not _partitions(at):  # there may be thousands to list
         at.write(names.CLEAN_SHUTDOWN, NO_BROKER)
     if not growing and query is None and not _needs_journal(at, new):
@@ -186,16 +185,11 @@ def _grow_all(
     try:
         for (topic, partition), staged in growing.items():
             with load_log(directory, topic, partition, config, was_clean=was_clean) as log:
-                epoch = log.leader_epochs[-1][0] if log.leader_epochs else -1
-                log.roll()
-                journal = journal.grow(
-                    GrowingPartition(
-                        topic, partition, log.segments[-1], end_offset=log.log_end_offset, leader_epoch=epoch
-                    )
-                )
+                begun = begin_growing(log, (topic, partition))
+                journal = journal.grow(begun)
                 write_journal(directory, journal)
                 for each_staged in staged:
-                    append_staged(log, Destination.of(directory), each_staged, epoch)
+                    append_staged(log, Destination.of(directory), each_staged, begun.leader_epoch)
     except BaseException:
         with suppress(Exception):  # then the next writer does it
             _undo(directory, journal, was_clean=False)
@@ -209,10 +203,9 @@ def _undo(directory: Path, journal: Journal, was_clean: bool) -> Sequence[str]:
     for each in journal.growing:
         with load_log(directory, each.topic, each.partition, DEFAULTS, was_clean=was_clean) as log:
             if log.leader_epochs and log.leader_epochs[-1][0] > each.leader_epoch >= 0:
-                name = names.partition_directory(each.topic, each.partition)
                 raise UsageError(
-                    f"{directory / name}: a broker ran on this log directory after a stop had cut a commit short, and "
-                    f"serves what had been appended from offset {each.end_offset} on; to keep it, remove "
+                    f"{directory / each.name}: a broker ran on this log directory after a stop had cut a commit short, "
+                    f"and serves what had been appended from offset {each.end_offset} on; to keep it, remove "
                     f"{directory / names.COMMIT_JOURNAL}"
                 )
             end = log.log_end_offset

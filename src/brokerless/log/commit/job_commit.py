@@ -71,7 +71,7 @@ def commit_staged(
         try:
             for parts in _by_partition(staged, hint):
                 if not only_new and directory.exists(parts[0].name):
-                    growing[parts[0].topic, parts[0].partition] = parts
+                    growing[parts[0].place] = parts
                 elif len(parts) == 1:
                     new.append(parts[0])
                 else:
@@ -192,7 +192,7 @@ def partitions_of(directory: Destination, topic: str | None) -> set[int]:
 def _by_partition(staged: Collection[StagedPartition], hint: str) -> Iterator[list[StagedPartition]]:
     by_place: dict[tuple[str, int], list[StagedPartition]] = {}
     for each_staged in staged:
-        by_place.setdefault((each_staged.topic, each_staged.partition), []).append(each_staged)
+        by_place.setdefault(each_staged.place, []).append(each_staged)
     for _, parts in sorted(by_place.items()):
         if parts[0].has_offsets:
             parts.sort(key=lambda each: each.log_start_offset)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from brokerless.log import names
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
-from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.directory import LogDirectory
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.progress import Say
@@ -29,7 +29,7 @@ def complete_directories(
         replace(each, partitions=(), others=(), foreign=())  # each of a job's tasks has these
         for each in directories
         if names.META_PROPERTIES in each.files
-        and all(at.path in written or to.exists(names.partition_directory(*_place(at))) for at in each.partitions)
+        and all(at.path in written or to.exists(names.partition_directory(*at.place)) for at in each.partitions)
     )
 
 
@@ -55,7 +55,3 @@ def complete(directories: Sequence[LogDirectory], to: Destination, say: Say) -> 
         reason = copy_node_files(directories, to)
     if reason is not None:
         say(reason)
-
-
-def _place(partition: PartitionPath) -> tuple[str, int]:
-    return partition.topic or "", partition.partition or 0

@@ -29,8 +29,7 @@ from brokerless.log.checkpoint.leader_epochs import (
 )
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, recorded_offset
 from brokerless.log.checkpoint.partition_metadata import partition_metadata, topic_id_of
-from brokerless.log.commit.commit import discard
-from brokerless.log.commit.partition_writer import scratch_directory, unfinished_name
+from brokerless.log.commit.partition_writer import scratch_directory, send_staged, unfinished_name
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import PartitionPath
@@ -82,7 +81,7 @@ def copy_partition(
 
     Raises UsageError if a broker runs on ``directory``, UnreadableError, UnwritableError.
     """
-    topic, partition = source.topic or "", source.partition or 0
+    topic, partition = source.place
     recovery_point, log_start = (
         recorded_offset(source.location, source.topic, source.partition, each) for each in _CHECKPOINTS
     )
@@ -122,13 +121,7 @@ def copy_partition(
                 checkpoints=recorded,
                 files=files,
             )
-            if directory.is_remote:
-                try:
-                    for name, _ in files:
-                        directory.send(path / name, path.name, name)
-                except BaseException:
-                    discard(directory, [unfinished])
-                    raise
+            send_staged(directory, unfinished, path)
             return unfinished
         except BaseException:
             shutil.rmtree(path, ignore_errors=True)

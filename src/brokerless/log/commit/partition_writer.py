@@ -217,13 +217,7 @@ class PartitionWriter:
         The log directory is not locked any longer. Raises UnwritableError; then :meth:`abandon` still removes it.
         """
         unfinished = self._finish()
-        if self._to.is_remote:
-            try:
-                for name, _ in unfinished.files:
-                    self._to.send(self._path / name, unfinished.directory, name)
-            except BaseException:
-                discard(self._to, [unfinished])
-                raise
+        send_staged(self._to, unfinished, self._path)
         self._is_ours = False
         self._resources.close()
         return unfinished
@@ -297,6 +291,18 @@ class PartitionWriter:
 def scratch_directory(stack: ExitStack) -> Path:
     """A log directory for what is sent away when it is complete."""
     return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="brokerless-", ignore_cleanup_errors=True)))
+
+
+def send_staged(directory: Destination, staged: StagedPartition, path: Path) -> None:
+    """Send the files of a partition that is complete at a path of this machine, if it is for an object store; none of
+    them stays there where that fails."""
+    if directory.is_remote:
+        try:
+            for name, _ in staged.files:
+                directory.send(path / name, staged.directory, name)
+        except BaseException:
+            discard(directory, [staged])
+            raise
 
 
 def unfinished_name(topic: str, partition: int, owner: str = "") -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from brokerless.log import names
-from brokerless.log.checkpoint.commit_journal import GrowingPartition, Journal, remove_journal, write_journal
+from brokerless.log.checkpoint.commit_journal import Journal, remove_journal, write_journal
 from brokerless.log.checkpoint.leader_epochs import (
     epochs_of,
     leader_epoch_checkpoint,
@@ -23,7 +23,7 @@ from brokerless.log.checkpoint.leader_epochs import (
     truncate_from_end,
 )
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, read_checkpoints, write_checkpoints
-from brokerless.log.commit.staged_append import append_staged
+from brokerless.log.commit.staged_append import append_staged, begin_growing
 from brokerless.log.config import LogConfig
 from brokerless.log.recovery.log_loader import load_log
 from brokerless.log.storage.destination import Destination
@@ -60,11 +60,10 @@ def undo_remote(at: Destination, journal: Journal) -> Sequence[str]:
     begun stays, empty."""
     removed: list[str] = []
     for each in journal.growing:
-        directory = names.partition_directory(each.topic, each.partition)
-        there = {file: entry for entry in at.entries(directory) if (file := names.parse_segment_file(entry.name))}
+        there = {file: entry for entry in at.entries(each.name) if (file := names.parse_segment_file(entry.name))}
         begun = {file.offset for file in there if file.kind == "log"}
         for file, entry in sorted(there.items(), key=lambda item: -item[0].offset):
-            path = f"{directory}/{entry.name}"
+            path = f"{each.name}/{entry.name}"
             if file.offset < each.base_offset or file.state != "live" or file.kind == "kraft-snapshot":
                 continue
             if file.offset == each.base_offset and file.kind == "producer-snapshot":
@@ -75,7 +74,7 @@ def undo_remote(at: Destination, journal: Journal) -> Sequence[str]:
                 at.write(path, b"")
             else:
                 at.remove(path)
-        _forget_epochs(at, directory, each.end_offset)
+        _forget_epochs(at, each.name, each.end_offset)
         recorded = read_checkpoints(at, each.topic, each.partition)
         lines = PartitionOffsets(each.end_offset, recorded.log_start_offset, each.end_offset)
         write_checkpoints(at, {(each.topic, each.partition): lines})
@@ -107,11 +106,9 @@ def _grow(
     last = _fetch(at, scratch, place)
     before = _contents(local, last)
     with load_log(scratch, *place, config, was_clean=at.exists(names.CLEAN_SHUTDOWN)) as log:
-        epoch = log.leader_epochs[-1][0] if log.leader_epochs else -1
-        log.roll()
-        begun = GrowingPartition(*place, log.segments[-1], log.log_end_offset, epoch)
+        begun = begin_growing(log, place)
         for each_staged in staged:
-            append_staged(log, at, each_staged, epoch)
+            append_staged(log, at, each_staged, begun.leader_epoch)
         end = log.log_end_offset
     after = _contents(local, last)
     changed = [name for name, content in after.items() if before.get(name) != content]

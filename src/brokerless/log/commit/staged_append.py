@@ -14,12 +14,15 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.format import layouts
 from brokerless.format.append.offsets_and_timestamps import scatter
 from brokerless.format.read.batch_headers import Batches
+from brokerless.kafka_names import TopicPartition
+from brokerless.log.checkpoint.commit_journal import GrowingPartition
 from brokerless.log.segment import scan
 from brokerless.log.storage.destination import Destination
 from brokerless.progress import ignore
 
 if TYPE_CHECKING:
     from brokerless.log.commit.types import StagedPartition
+    from brokerless.log.write.log_writer import LogWriter
 
 _EPOCH = layouts.position_of(layouts.BATCH_V2, "partition_leader_epoch")
 
@@ -56,6 +59,13 @@ def append_staged(
                 whole += end - start
             if whole != file.size:
                 raise UnreadableError(location.path, "this was damaged since it was written; write it again")
+
+
+def begin_growing(log: LogWriter, place: TopicPartition) -> GrowingPartition:
+    """Begin the segment of a log that has what a commit appends, and return what its journal says of the log."""
+    epoch = log.leader_epochs[-1][0] if log.leader_epochs else -1
+    log.roll()
+    return GrowingPartition(*place, log.segments[-1], log.log_end_offset, epoch)
 
 
 def check_after_end(end_offset: int, staged: StagedPartition) -> None:

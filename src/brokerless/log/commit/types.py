@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets
 
@@ -24,6 +25,10 @@ class StagedPartition:
     checkpoints: PartitionOffsets
     files: tuple[tuple[str, int], ...]
     has_offsets: bool = True
+
+    @property
+    def place(self) -> TopicPartition:
+        return self.topic, self.partition
 
     @property
     def name(self) -> str:

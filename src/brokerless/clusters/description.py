@@ -264,9 +264,7 @@ def _reaches(other: Placement, each: Placement) -> bool:
 def _remote_deletions(disks: Sequence[Disk], cluster: Cluster, max_batch_bytes: int | None) -> Iterator[Finding]:
     """Remote segments of tiered partitions that no disk has: the leader of the new, empty replica deletes them."""
     readers = [each.paths for _, each in _live(disks) if each.topic == REMOTE_LOG_METADATA]
-    storage = read_remote_storage(
-        cluster.topics, topic_settings(cluster), readers, on_damage=ignore, max_batch_bytes=max_batch_bytes
-    )
+    storage = read_remote_storage(cluster.topics, topic_settings(cluster), readers, max_batch_bytes)
     there = {(each.topic_id, each.partition) for _, each in _live(disks)}
     for (topic_id, number), segments in storage.segments.items():
         name = storage.topics.get(topic_id)

@@ -175,14 +175,12 @@ class FieldBuilder:
             self.take(name, length, data, Said(note))
         return data
 
-    def take_nested(
-        self, name: str, length: int, fill: Callable[[FieldBuilder], None], note: str = "", value: FieldValue = None
-    ) -> None:
+    def take_nested(self, name: str, length: int, fill: Callable[[FieldBuilder], None], note: str = "") -> None:
         """Takes the next bytes as a group that ``fill`` makes fields of; where their sense ends, only theirs does."""
         data = self.data[self.at : self.at + length]
         fields = build(data, self.position, fill, self.budget)
         if fields:
-            self.take(name, length, value, Said(note), children=fields)
+            self.take(name, length, None, Said(note), children=fields)
 
     def take_rest(self, note: str = "", expected: str | None = None, name: str = UNREAD) -> None:
         """Takes all that is left."""

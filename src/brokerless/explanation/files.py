@@ -181,9 +181,9 @@ def _offsets_of(partition: PartitionPath) -> str:
     return "there is none" if first is None else f"the first one begins at {first}"
 
 
-def explain_built(data: bytes, codec_limit: int = DEFAULT_MAX_BATCH_BYTES) -> Explanation:
-    """Explains batches that lie one after the other in ``data``."""
-    settings, budget = ExplainSettings(max_batch_bytes=codec_limit), FieldBudget()
+def explain_built(data: bytes) -> Explanation:
+    """Explain batches that lie one after the other in ``data``."""
+    settings, budget = ExplainSettings(), FieldBudget()
     fields: list[Field] = []
     at = 0
     while at < len(data):
@@ -193,16 +193,14 @@ def explain_built(data: bytes, codec_limit: int = DEFAULT_MAX_BATCH_BYTES) -> Ex
     return Explanation(None, LOG, tuple(fields))
 
 
-def build_batch(
-    magic: int, codec: str, records: Sequence[tuple[int, bytes | None, bytes | None]], level: int | None = None
-) -> bytes:
-    """The batch, or the messages, that Kafka's producer makes of records: timestamp (ms), key and value.
+def build_batch(magic: int, codec: str, records: Sequence[tuple[int, bytes | None, bytes | None]]) -> bytes:
+    """Build the batch, or the messages, that Kafka's producer makes of records: timestamp (ms), key and value.
 
     Raises :class:`UsageError` for what the format does not have.
     """
     from brokerless.format.write.builder import BatchBuilder
 
-    builder = BatchBuilder(magic=magic, codec=codec, level=level)
+    builder = BatchBuilder(magic=magic, codec=codec)
     for timestamp, key, value in records:
         builder.append(timestamp, key, value)
     return builder.close()

@@ -44,7 +44,7 @@ def explain_index(
             with builder.group(f"entry[{index}]") as entry:
                 if finding is not None:
                     entry.expected = _expected(finding)
-                values = builder.take_layout(layout, _describe(kind, base_offset))
+                values = builder.take_layout(layout, _describe(base_offset))
                 entry.note = _summary(kind, values, base_offset)
         if end < used:
             length = (used - end) * layout.itemsize
@@ -83,7 +83,7 @@ def _summary(kind: SegmentFileKind, values: dict[str, int], base_offset: int) ->
     return f"offset {base_offset + values['relative_offset']}"
 
 
-def _describe(kind: SegmentFileKind, base_offset: int) -> Callable[[str, dict[str, int]], Said]:
+def _describe(base_offset: int) -> Callable[[str, dict[str, int]], Said]:
     def said(name: str, values: dict[str, int]) -> Said:
         value = values[name]
         # As AbstractIndex.toRelative and OffsetIndex.append of Kafka 4.4.0 write them.

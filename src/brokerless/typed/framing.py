@@ -129,6 +129,13 @@ def _from_headers(
     if first == last or not any(name in arrow.data(keys).tobytes() for name in (*names, encoding)):
         return
     places: dict[Frame, int] = {}
+
+    def number_of(frame: Frame) -> int:
+        if frame not in places:
+            places[frame] = len(known)
+            known.append(frame)
+        return places[frame]
+
     row = 0
     for at in range(first, last):
         while of_rows[row + 1] <= at:
@@ -138,18 +145,10 @@ def _from_headers(
             in_json.add(row)
         frame = _header_frame(names.get(name), values[at].as_py())
         if frame is not None:
-            if frame not in places:
-                places[frame] = len(known)
-                known.append(frame)
-            codes[row] = places[frame]
-            starts[row] = bounds[row]
+            codes[row], starts[row] = number_of(frame), bounds[row]
     for row in sorted(in_json):
         if codes[row] >= 0 and known[codes[row]].framing == APICURIO:
-            frame = replace(known[codes[row]], framing=APICURIO_JSON)
-            if frame not in places:
-                places[frame] = len(known)
-                known.append(frame)
-            codes[row] = places[frame]
+            codes[row] = number_of(replace(known[codes[row]], framing=APICURIO_JSON))
 
 
 def _header_frame(framing: str | None, value: bytes | None) -> Frame | None:

@@ -61,7 +61,7 @@ def plan_directories(
     kafka = versions()[-1] if version is None else find_version(version)
     node = _load_node(own, now_ms, kafka, max_batch_bytes)
     placed = _place(node)
-    findings, warnings = _check(node, placed, kafka, max_batch_bytes)
+    findings, warnings = _check(node, placed, kafka)
     served = _by_place(each for each in node.partitions if each.path not in {**placed.stray, **placed.unserved})
     recovered = RecoveredLogs({each.path: load_directory_state(each) for each in own}, StartAt(kafka, now_ms))
     of_nobody = _by_place(each for each in node.partitions if each.path in placed.unserved)
@@ -230,9 +230,7 @@ def _is_twice(each: Placement, node: _NodeDisks) -> bool:
     return all(replica is None or node.is_loaded(parent_of(replica.path)) for replica in (each.replica, each.other))
 
 
-def _check(
-    node: _NodeDisks, placed: _NodePlacements, version: str, max_batch_bytes: int | None
-) -> tuple[list[Finding], list[Finding]]:
+def _check(node: _NodeDisks, placed: _NodePlacements, version: str) -> tuple[list[Finding], list[Finding]]:
     """Return why a broker does not start, and what it starts with and still does not work then."""
     known = [each for each in node.properties.values() if each is not None]
     findings = [*node.refused, *directory_files.check_agreement(known), *node.known.refusals, *placed.refused]

@@ -16,7 +16,6 @@ from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.storage.location import Location
 from brokerless.log.tiered.detection import remote_of
 from brokerless.log.tiered.options import Remote, with_tiered_options
-from brokerless.progress import ignore
 
 _COPY_DISABLED = "remote.log.copy.disable"
 """Where it is true, no leader looks for the log start (4.4.0)."""
@@ -60,7 +59,7 @@ def remote_effects(
     if cluster is None:
         return RemoteEffects()
     readers = served.values()
-    storage = read_remote_storage(cluster.topics, topic_settings(cluster), readers, ignore)
+    storage = read_remote_storage(cluster.topics, topic_settings(cluster), readers)
     loaded: dict[TopicPartition, LoadedLog] = {}
     refused: set[TopicPartition] = set()
     for at, each in served.items():

@@ -22,7 +22,7 @@ from brokerless.log.names import REMOTE_LOG_METADATA
 from brokerless.log.offset_gaps import may_have_remote_offsets
 from brokerless.log.storage.location import Location
 from brokerless.log.tiered.detection import remote_of
-from brokerless.progress import Report, ignore
+from brokerless.progress import ignore
 
 if TYPE_CHECKING:  # it imports NumPy
     from brokerless.log.tiered.bucket import Bucket
@@ -105,14 +105,14 @@ def read_remote_storage(
     names_by_id: Mapping[str, str],
     settings: Mapping[str, Mapping[str, str]],
     partitions: Iterable[PartitionPath],
-    on_damage: Report,
     max_batch_bytes: int | None = None,
 ) -> RemoteStorage:
-    """Return what the settings of topics and those of ``partitions`` that are of ``__remote_log_metadata`` say. Without
-    a tiered topic, none of them is read. ``names_by_id``: all topics; ``settings`` by name."""
+    """Return what the settings of topics and those of ``partitions`` that are of ``__remote_log_metadata`` say; damage
+    in these is reported of them. Without a tiered topic, none of them is read. ``names_by_id``: all topics;
+    ``settings`` by name."""
     topics = tiered_topics(names_by_id, settings)
     own = [each for each in partitions if topics and each.topic == REMOTE_LOG_METADATA]
-    metadata = read_remote_metadata(own, on_damage, max_batch_bytes)
+    metadata = read_remote_metadata(own, ignore, max_batch_bytes)
     return replace(_storage(topics, metadata), is_known=bool(own))
 
 
@@ -209,7 +209,7 @@ def load_remote_storage(directory: Location) -> RemoteStorage:
         cluster = None if metadata is None else read_cluster(metadata, ignore)
         if cluster is None:
             return RemoteStorage()
-        return read_remote_storage(cluster.topics, topic_settings(cluster), partitions, ignore)
+        return read_remote_storage(cluster.topics, topic_settings(cluster), partitions)
     except BrokerlessError:
         return RemoteStorage()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,9 @@ from brokerless.typed.payloads import PayloadDecoder, rows_decoder
 from brokerless.typed.reasons import Reason, Reasons, left_out_reason, unfit_reason
 from brokerless.typed.registry import Schema
 from brokerless.typed.times import as_written, cut
+
+if TYPE_CHECKING:
+    from brokerless.typed.avro.program import AvroProgram
 
 MAX_OUTPUT = 256 << 20
 """Bytes of columns that are filled at once; more rows are divided."""
@@ -67,8 +70,7 @@ def decoder_of_type(type_: AvroType, reader: AvroType | None, target: pa.DataTyp
     ) -> tuple[Column, Reasons]:
         parts: list[Column] = []
         reasons: Reasons = {}
-        source, ops, kids = _with_constants(program, data)
-        _run(program, (source, ops, kids), starts, ends=ends, first=0, parts=parts, reasons=reasons)
+        _run(program, _with_constants(program, data), starts, ends=ends, first=0, parts=parts, reasons=reasons)
         column: Column = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
         if written == target:
             return column, reasons
@@ -78,31 +80,30 @@ def decoder_of_type(type_: AvroType, reader: AvroType | None, target: pa.DataTyp
     return decode
 
 
-def _with_constants(program: Any, data: NDArray[np.uint8]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """The data with the program's constants after it, and the program with their places there."""
-    if not program.constants:
-        return np.ascontiguousarray(data), program.ops, program.kids
-    base = len(data)
-    kids, ops = program.kids.copy(), program.ops.copy()
-    kids[program.symbols] += base
-    for node in program.defaults:
-        ops[node, 5:7] += base
-    return np.concatenate([data, np.frombuffer(program.constants, np.uint8)]), ops, kids
+def _with_constants(program: AvroProgram, data: NDArray[np.uint8]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return the data with the program's constants after it, and the program with their places there."""
+    ops = program.code.ops
+    if program.code.constants:
+        ops = ops.copy()
+        for node in program.defaults:
+            ops[node, 5:7] += len(data)
+    found, kids = program.code.with_constants(data)
+    return found, ops, kids
 
 
 def _run(
-    program: Any, arrays: tuple[NDArray[Any], NDArray[Any], NDArray[Any]], starts: NDArray[np.int64],
+    program: AvroProgram, arrays: tuple[NDArray[Any], NDArray[Any], NDArray[Any]], starts: NDArray[np.int64],
     ends: NDArray[np.int64], first: int, parts: list[Column], reasons: Reasons,
 ) -> None:  # fmt: skip
     from brokerless.typed.avro.kernels import run_program
 
     data, ops, kids = arrays
-    columns = program.columns
-    stack = np.zeros((program.depth, 4), np.int64)
+    own, columns = program.code, program.code.columns
+    stack = np.zeros((own.depth, 4), np.int64)
     sizes, saved = (np.zeros((len(columns), 2), np.int64) for _ in range(2))
     status = np.zeros(len(starts), np.uint8)
     starts, ends = np.ascontiguousarray(starts), np.ascontiguousarray(ends)
-    code = (data, starts, ends, ops, kids, columns, program.root, program.root_fill, stack, sizes, saved)
+    code = (data, starts, ends, ops, kids, columns, own.root, program.root_fill, stack, sizes, saved)
     nowhere = np.zeros((len(columns), 3), np.int64)
     refused = run_program(*code, nowhere, status, np.zeros(1, np.uint8), 0)
     regions, total = column_regions(columns, sizes)
@@ -114,17 +115,13 @@ def _run(
     if total > MAX_OUTPUT:
         status[:], refused = _TOO_LONG, 1
         sizes[:] = 0
-        sizes[program.output.rows_of_null, 0] = 1
+        sizes[own.output.rows_of_null, 0] = 1
         regions, total = column_regions(columns, sizes)
     if refused:
         reasons.update((first + row, _WHY[status[row]]) for row in np.flatnonzero(status).tolist())
-    buffer: Any = pa.allocate_buffer(total)
-    out = np.frombuffer(buffer, np.uint8)
-    counts = sizes.copy()
-    begin_lists(out, columns, regions)
-    sizes[:] = 0
+    out, counts = prepared_output(columns, regions, total, sizes)
     run_program(*code, regions, status, out, 1)
-    parts.append(filled_column(program.output, out, regions, counts))
+    parts.append(filled_column(own.output, out, regions, counts))
 
 
 def column_regions(columns: NDArray[np.int64], sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
@@ -139,11 +136,18 @@ def column_regions(columns: NDArray[np.int64], sizes: NDArray[np.int64]) -> tupl
     return np.ascontiguousarray((ends - padded.ravel()).reshape(parts.shape)), int(ends[-1]) if len(ends) else 0
 
 
-def begin_lists(out: NDArray[np.uint8], columns: NDArray[np.int64], regions: NDArray[np.int64]) -> None:
-    """Ends begin with a zero."""
+def prepared_output(
+    columns: NDArray[np.int64], regions: NDArray[np.int64], total: int, sizes: NDArray[np.int64]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return memory for columns, whose ends begin with a zero, and a copy of their sizes, which become zero, as the
+    kernel that fills them counts again."""
+    buffer: Any = pa.allocate_buffer(total)
+    out, counts = np.frombuffer(buffer, np.uint8), sizes.copy()
+    sizes[:] = 0
     for column in np.flatnonzero((columns[:, 0] == 1) | (columns[:, 0] == 2)):
         at = regions[column, 1]
         out[at : at + 4] = 0
+    return out, counts
 
 
 def filled_column(output: Any, out: NDArray[np.uint8], regions: NDArray[np.int64], sizes: NDArray[np.int64]) -> Column:

@@ -58,27 +58,54 @@ class OutputColumn:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """See :func:`kernels.run_program`. ``constants`` are appended to the data, at :attr:`base`."""
+    """What a kernel runs, from the operation ``root`` on. ``constants`` are appended to the data."""
 
     ops: NDArray[np.int64]
     kids: NDArray[np.int64]
     columns: NDArray[np.int64]
     output: OutputColumn
     root: int
-    root_fill: int
     depth: int
     constants: bytes
     symbols: NDArray[np.bool_]
     """Which of ``kids`` are places in ``constants``."""
+
+    def with_constants(self, data: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Return data with the constants after it, and the kids with their places there."""
+        if not self.constants:
+            return np.ascontiguousarray(data), self.kids
+        kids = self.kids.copy()
+        kids[self.symbols] += len(data)
+        return np.concatenate([data, np.frombuffer(self.constants, np.uint8)]), kids
+
+
+@dataclass(frozen=True, slots=True)
+class AvroProgram:
+    """See :func:`kernels.run_program`. ``defaults``: which operations of ``code`` have places in its constants."""
+
+    code: Program
+    root_fill: int
     defaults: NDArray[np.int64]
-    """Which of ``ops`` have such places."""
 
 
 @dataclass(slots=True)
-class Outputs:
-    """The output's columns: of each its kind, and its width or the column of its items."""
+class ProgramBuilder:
+    """A program that is being made. ``columns``: of each of the output's its kind, and its width or the column of its
+    items. ``places``: which of ``kids`` are places in ``constants``."""
 
     columns: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    ops: list[list[int]] = field(default_factory=list[list[int]])
+    kids: list[int] = field(default_factory=list[int])
+    constants: bytearray = field(default_factory=bytearray)
+    places: list[int] = field(default_factory=list[int])
+
+    def program(self, output: OutputColumn, root: int, depth: int) -> Program:
+        """Return what was made, whose operation ``root`` fills ``output``."""
+        symbols = np.zeros(max(len(self.kids), 1), np.bool_)
+        symbols[self.places] = True
+        ops, kids = np.array(self.ops, np.int64), np.array(self.kids or [0], np.int64)
+        columns, constants = np.array(self.columns, np.int64), bytes(self.constants)
+        return Program(ops, kids, columns, output, root=root, depth=depth, constants=constants, symbols=symbols)
 
     def output(self, type_: pa.DataType) -> OutputColumn:
         """A column for a type, and those below it."""
@@ -107,12 +134,7 @@ class Outputs:
 
 
 @dataclass(slots=True)
-class _Builder(Outputs):
-    ops: list[list[int]] = field(default_factory=list[list[int]])
-    kids: list[int] = field(default_factory=list[int])
-    constants: bytearray = field(default_factory=bytearray)
-    places: list[int] = field(default_factory=list[int])
-
+class _Builder(ProgramBuilder):
     def op(
         self, kind: int, column: int, first: int = 0, count: int = 0, store: int = 0, high: int = 0, low: int = 0
     ) -> int:
@@ -262,28 +284,12 @@ class _Builder(Outputs):
         return self.op(kind, output.number, type_.size, store=store)
 
 
-def compile_program(type_: AvroType, target: pa.DataType, reader: AvroType | None) -> Program:
+def compile_program(type_: AvroType, target: pa.DataType, reader: AvroType | None) -> AvroProgram:
     """The program that reads ``type_`` into columns of ``target``; ``reader`` is the newest schema, whose defaults and
     aliases count. Raises :class:`NoProgramError` for what has to be decoded row by row."""
     builder = _Builder()
     output = builder.output(target)
     root = builder.compile(type_, output, reader, ())
     root_fill = builder.fill(output)
-    ops = np.array(builder.ops, np.int64)
-    is_place = np.zeros(max(len(builder.kids), 1), np.bool_)
-    is_place[builder.places] = True
-    kids = np.array(builder.kids or [0], np.int64)
-    defaults = np.flatnonzero(ops[:, k.KIND] == k.DEFAULT)
-    columns = np.array(builder.columns, np.int64)
-    return Program(
-        ops,
-        kids,
-        columns,
-        output=output,
-        root=root,
-        root_fill=root_fill,
-        depth=builder.depth_of(root, {}) + 1,
-        constants=bytes(builder.constants),
-        symbols=is_place,
-        defaults=defaults,
-    )
+    code = builder.program(output, root, builder.depth_of(root, {}) + 1)
+    return AvroProgram(code, root_fill, np.flatnonzero(code.ops[:, k.KIND] == k.DEFAULT))

@@ -102,6 +102,11 @@ def _texts(schema: Schema, seen: set[tuple[str, int]]) -> Iterator[str]:
     yield schema.text
 
 
+def full_name(name: str, namespace: str) -> str:
+    """Return the name of a type with its namespace, unless it has one already."""
+    return name if "." in name or not namespace else f"{namespace}.{name}"
+
+
 @dataclass(slots=True)
 class _SchemaParser:
     columns: dict[str, AvroColumns]
@@ -146,7 +151,7 @@ class _SchemaParser:
         inner = own.get("namespace", namespace)
         if "." in name:
             inner = name.rpartition(".")[0]
-        full = name if "." in name or not inner else f"{inner}.{name}"
+        full = full_name(name, inner)
         type_ = AvroType("record" if kind == "error" else kind, full)
         self.names[full] = type_
         if kind == "enum":
@@ -165,7 +170,7 @@ class _SchemaParser:
             if not isinstance(fields, list):
                 raise ValueError(f"the record {full} has no fields")
             aliases = [str(each) for each in own.get("aliases", ())]
-            type_.aliases = tuple(each if "." in each or not inner else f"{inner}.{each}" for each in aliases)
+            type_.aliases = tuple(full_name(each, inner) for each in aliases)
             self._add_fields(type_, cast("list[dict[str, Any]]", fields), inner)
         return type_
 

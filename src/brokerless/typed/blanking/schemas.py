@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, cast
 
+from brokerless.typed.avro.schema import full_name
 from brokerless.typed.framing import CONFLUENT
 from brokerless.typed.registry import Registry, Schema
 from brokerless.typed.topic_type import UNFRAMED_VALUES, SchemaId
@@ -96,7 +97,7 @@ def _top_names(schema: Schema) -> Iterator[str]:
             aliases = own.get("aliases")
             for one in (name, *map(str, cast("list[Any]", aliases) if isinstance(aliases, list) else ())):
                 if one:
-                    yield one if "." in one or not space else f"{space}.{one}"
+                    yield full_name(one, space)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from brokerless import arrow
 from brokerless.arrow import Column
-from brokerless.typed.avro.decoder import MAX_OUTPUT, begin_lists, column_regions, filled_column
+from brokerless.typed.avro.decoder import MAX_OUTPUT, column_regions, filled_column, prepared_output
+from brokerless.typed.avro.program import Program
 from brokerless.typed.protobuf.program import MessageProgram
 
 Bounds = NDArray[np.int64]
@@ -18,23 +19,19 @@ def decode_messages(
     program: MessageProgram, data: NDArray[np.uint8], starts: Bounds, ends: Bounds
 ) -> tuple[Column, NDArray[np.bool_]]:
     """The messages ``data[starts[i]:ends[i]]`` as a column, and which of them are left (bool), whose rows are null."""
-    kids = program.kids
-    if program.constants:
-        kids = kids.copy()
-        kids[program.symbols] += len(data)
-        data = np.concatenate([data, np.frombuffer(program.constants, np.uint8)])
+    data, kids = program.code.with_constants(data)
     status = np.zeros(len(starts), np.uint8)
     parts: list[Column] = []
     bounds = np.ascontiguousarray(starts), np.ascontiguousarray(ends)
-    _run(program, np.ascontiguousarray(data), kids, bounds=bounds, status=status, parts=parts)
+    _run(program.code, data, kids, bounds=bounds, status=status, parts=parts)
     column = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
     if program.has_maps and _repeats_keys(column):  # of which the last one counts
-        return pa.nulls(len(starts), program.output.type), np.ones(len(starts), np.bool_)
+        return pa.nulls(len(starts), program.code.output.type), np.ones(len(starts), np.bool_)
     return column, status != 0
 
 
 def _run(
-    program: MessageProgram, data: NDArray[np.uint8], kids: NDArray[np.int64], bounds: tuple[Bounds, Bounds],
+    program: Program, data: NDArray[np.uint8], kids: NDArray[np.int64], bounds: tuple[Bounds, Bounds],
     status: NDArray[np.uint8], parts: list[Column],
 ) -> None:  # fmt: skip
     from brokerless.typed.protobuf.kernels import run_messages
@@ -55,10 +52,7 @@ def _run(
                 own = bounds[0][rows], bounds[1][rows]
                 _run(program, data, kids, bounds=own, status=status[rows], parts=parts)
         return
-    out = np.frombuffer(pa.allocate_buffer(total), np.uint8)
-    counts = sizes.copy()
-    begin_lists(out, columns, regions)
-    sizes[:] = 0
+    out, counts = prepared_output(columns, regions, total, sizes)
     run_messages(*code, regions, status, out, 1)
     parts.append(filled_column(program.output, out, regions, counts))
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from brokerless.typed.avro.program import NoProgramError, OutputColumn, Outputs
+from brokerless.typed.avro.program import NoProgramError, OutputColumn, Program, ProgramBuilder
 from brokerless.typed.protobuf import kernels as k
 from brokerless.typed.protobuf.values import WRAPPERS
 
@@ -29,26 +27,14 @@ _TIMESTAMP = "google.protobuf.Timestamp"
 
 @dataclass(frozen=True, slots=True)
 class MessageProgram:
-    """See :func:`kernels.run_messages`. ``constants`` are appended to the data; ``symbols``: which of ``kids`` are
-    places in them. ``maps``: whether some column is one, whose keys may come twice."""
+    """See :func:`kernels.run_messages`. ``has_maps``: whether some column is a map, whose keys may come twice."""
 
-    ops: NDArray[np.int64]
-    kids: NDArray[np.int64]
-    columns: NDArray[np.int64]
-    output: OutputColumn
-    root: int
-    depth: int
-    constants: bytes
-    symbols: NDArray[np.bool_]
+    code: Program
     has_maps: bool
 
 
 @dataclass(slots=True)
-class _MessageBuilder(Outputs):
-    ops: list[list[int]] = field(default_factory=list[list[int]])
-    kids: list[int] = field(default_factory=list[int])
-    constants: bytearray = field(default_factory=bytearray)
-    places: list[int] = field(default_factory=list[int])
+class _MessageBuilder(ProgramBuilder):
     depth: int = 1
     has_maps: bool = False
 
@@ -188,16 +174,4 @@ def compile_program(descriptor: Any, target: pa.DataType, natural: pa.DataType) 
     output = builder.output(target)
     tables = builder.message(descriptor, output, natural, 1)
     root = builder.op(KIND=k.MESSAGE, COLUMN=output.number, **tables, **builder.nulls(output))
-    is_place = np.zeros(max(len(builder.kids), 1), np.bool_)
-    is_place[builder.places] = True
-    return MessageProgram(
-        np.array(builder.ops, np.int64),
-        np.array(builder.kids or [0], np.int64),
-        np.array(builder.columns, np.int64),
-        output=output,
-        root=root,
-        depth=builder.depth + 1,
-        constants=bytes(builder.constants),
-        symbols=is_place,
-        has_maps=builder.has_maps,
-    )
+    return MessageProgram(builder.program(output, root, builder.depth + 1), builder.has_maps)

@@ -123,10 +123,29 @@ def current(entries: Sequence[Entry[ValueT]], count: int | None) -> tuple[list[E
     return loaded, moved
 
 
-def moved_findings(
-    topic: str, count: int | None, loaded: Iterable[Entry[Any]], moved: Iterable[Entry[Any]], paths: Mapping[int, str]
+def load_entries(
+    topic: str,
+    entries: Sequence[Entry[ValueT]],
+    partitions: Mapping[int, PartitionPath],
+    counts: Mapping[str, int] | None,
+) -> tuple[list[Entry[ValueT]], int | None, Iterator[Finding]]:
+    """Return the entries that coordinators load of the partitions of a topic, how many partitions it has (None where
+    that is not known), and the findings about entries that none loads. ``counts``: how many partitions coordinators'
+    topics have (:func:`partition_counts`); without it, as the metadata in the partitions' log directories has it."""
+    known = counts_beside(partitions.values()) if counts is None else counts
+    count = count_of(topic, known, entries, partitions)
+    loaded, moved = current(entries, count)
+    return loaded, count, _moved(topic, count, loaded, moved=moved, partitions=partitions)
+
+
+def _moved(
+    topic: str,
+    count: int | None,
+    loaded: Iterable[Entry[Any]],
+    moved: Iterable[Entry[Any]],
+    partitions: Mapping[int, PartitionPath],
 ) -> Iterator[Finding]:
-    """Yield a finding for each partition with entries that no coordinator loads. ``paths``: of the partitions."""
+    """Yield a finding for each partition with entries that no coordinator loads."""
     known, by_partition = {each.name for each in loaded}, dict[int, set[str]]()
     for each in moved:
         by_partition.setdefault(each.partition, set()).add(each.name)
@@ -137,4 +156,4 @@ def moved_findings(
         text = f"records of {len(names)} {what} that no coordinator reads here, as {where} ({shown})"
         if unknown := len(names - known):
             text += f"; of {unknown} there is no state elsewhere, so that a broker of Kafka 4 has none"
-        yield Kind.COORDINATOR_MOVED.at(paths[number], text)
+        yield Kind.COORDINATOR_MOVED.at(partitions[number].path, text)

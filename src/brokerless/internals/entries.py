@@ -16,13 +16,12 @@ from brokerless.arrow import integers
 from brokerless.internals.connect.records import decode_connect_record
 from brokerless.internals.connect.topics import table_of_topic
 from brokerless.internals.records import CONSUMER_OFFSETS, TOPICS, InternalRecord, decode_record
-from brokerless.log import names
 from brokerless.log.directory import PartitionPath
 from brokerless.log.names import CLUSTER_METADATA
 from brokerless.log.partition import transactions_of
 from brokerless.log.producer.transactions import TransactionState
 from brokerless.log.ranges import Range
-from brokerless.log.storage.paths import directory_name, parent_directory
+from brokerless.log.storage.paths import directory_name, partition_above
 from brokerless.progress import Report, ignore
 from brokerless.tables.partition_tables import read_batches, read_records
 from brokerless.tables.read_options import ReadOptions
@@ -62,8 +61,7 @@ def topic_of_file(path: str) -> str | None:
 def _topic_of(path: str) -> str | None:
     if directory_name(path).endswith(".checkpoint"):
         return CLUSTER_METADATA
-    above = parent_directory(path)
-    named = None if above is None else names.parse_partition_directory(directory_name(above))
+    named = partition_above(path)
     return None if named is None else named.topic
 
 
@@ -123,9 +121,7 @@ def last_by_key(
     """Return the last record that counts of each key, in the order of the log; keys whose last one is a tombstone are
     left out. ``end_offset``: only records before it count."""
     last: dict[bytes | None, RawRecord] = {}
-    for entry in read_entries(
-        partition, topic, on_damage, start_offset=None, end_offset=end_offset, max_batch_bytes=max_batch_bytes
-    ):
+    for entry in read_entries(partition, topic, on_damage, end_offset=end_offset, max_batch_bytes=max_batch_bytes):
         if entry.transaction in ("aborted", "open"):
             continue
         last.pop(entry.key, None)

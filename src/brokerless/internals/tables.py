@@ -25,10 +25,8 @@ from brokerless.internals.connect.topics import table_of_topic
 from brokerless.internals.coordinators import (
     NAMES,
     Entry,
-    count_of,
     counts_beside,
-    current,
-    moved_findings,
+    load_entries,
     name_of,
     partition_of,
 )
@@ -41,10 +39,9 @@ from brokerless.internals.records import CONSUMER_OFFSETS, TOPICS, TRANSACTION_S
 from brokerless.internals.remote.segment_metadata import read_remote_metadata, segment_rows
 from brokerless.internals.schemas import HISTORY, LAG, STATE
 from brokerless.internals.transactional_ids import transactional_id_rows
-from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.names import CLUSTER_METADATA, REMOTE_LOG_METADATA
-from brokerless.log.storage.paths import directory_name, parent_directory
+from brokerless.log.storage.paths import partition_above
 from brokerless.progress import Report
 from brokerless.values import Row
 
@@ -272,14 +269,11 @@ class _Coordinated:
 
     def rows(self, topic: str, counts: Mapping[str, int] | None, on_damage: Report) -> Iterator[tuple[str, Row]]:
         """Yield the rows that coordinators load, with the names of their tables; others are reported."""
-        counts = counts_beside(self.partitions.values()) if counts is None else counts
-        count = count_of(topic, counts, self.entries, self.partitions)
-        loaded, moved = current(self.entries, count)
+        loaded, count, moved = load_entries(topic, self.entries, self.partitions, counts)
         for each in loaded:
             table, row = each.value
             yield table, {**row, "sourcePartition": each.partition, "isCurrent": None if count is None else True}
-        paths = {number: each.path for number, each in self.partitions.items()}
-        for finding in moved_findings(topic, count, loaded, moved, paths=paths):
+        for finding in moved:
             on_damage(finding)
 
 
@@ -287,8 +281,7 @@ def _number_of(partition: PartitionPath) -> int:
     """Return a partition's number, of a lone file that of its directory; 0 where neither is known."""
     if partition.partition is not None:
         return partition.partition
-    above = parent_directory(partition.path)
-    named = None if above is None else names.parse_partition_directory(directory_name(above))
+    named = partition_above(partition.path)
     return 0 if named is None else named.partition
 
 

@@ -12,7 +12,7 @@ from brokerless.dataset.table_dataset import TableDataset
 from brokerless.dataset.tables import TableRows, Tables
 from brokerless.errors import raise_errors
 from brokerless.log.directory import PartitionPath
-from brokerless.log.names import is_internal, parse_partition_directory
+from brokerless.log.names import is_internal
 from brokerless.log.storage import paths
 from brokerless.progress import ignore
 from brokerless.tables.partition_tables import first_rows, read_records
@@ -96,8 +96,7 @@ def lone_topic(tables: Tables) -> str | None:
     """The topic that the directory of a lone file is named for: its records have none."""
     if len(tables.partitions) != 1 or tables.partitions[0].topic is not None:
         return None
-    above = paths.parent_directory(tables.partitions[0].path)
-    named = None if above is None else parse_partition_directory(paths.directory_name(above))
+    named = paths.partition_above(tables.partitions[0].path)
     return None if named is None else named.topic
 
 

@@ -16,8 +16,8 @@ from typing import Literal
 from brokerless.findings import Finding, Kind
 from brokerless.format.messages.layouts import ZERO_UUID
 from brokerless.format.messages.writer import encode
-from brokerless.internals.coordinators import Entry, count_of, counts_beside, current, moved_findings, share_key
-from brokerless.internals.entries import decode_entry, last_by_key, read_entries
+from brokerless.internals.coordinators import Entry, load_entries, share_key
+from brokerless.internals.entries import RawRecord, decode_entry, last_by_key, read_entries
 from brokerless.internals.messages import messages
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from brokerless.log.directory import PartitionPath
@@ -130,24 +130,19 @@ def read_positions(
     for each in partitions:
         if each.topic is None or each.topic not in found:
             continue
-        there[each.topic][each.partition or 0] = each
-        end_offset = end_of(each)
-        if each.topic == CONSUMER_OFFSETS:
-            found[each.topic] += _committed(
-                each, ids, on_damage, max_batch_bytes=max_batch_bytes, end_offset=end_offset
-            )
-        else:
-            found[each.topic] += _shared(
-                each, topics, on_damage, max_batch_bytes=max_batch_bytes, end_offset=end_offset
-            )
-    for topic, entries in found.items():
-        of_topic = counts_beside(there[topic].values()) if counts is None else counts
-        count = count_of(topic, of_topic, entries, there[topic])
-        loaded, moved = current(entries, count)
+        number = each.partition or 0
+        there[each.topic][number] = each
+        is_classic = each.topic == CONSUMER_OFFSETS
+        entries = (last_by_key if is_classic else read_entries)(
+            each, each.topic, on_damage, end_offset=end_of(each), max_batch_bytes=max_batch_bytes
+        )
+        found[each.topic] += (_committed if is_classic else _shared)(
+            number, entries, ids if is_classic else topics, on_damage
+        )
+    for topic, own in found.items():
+        loaded, _, moved = load_entries(topic, own, there[topic], counts)
         yield from (each.value for each in loaded)
-        for finding in moved_findings(
-            topic, count, loaded, moved, paths={number: each.path for number, each in there[topic].items()}
-        ):
+        for finding in moved:
             on_damage(finding)
 
 
@@ -163,17 +158,12 @@ def lost_positions(
 
 
 def _committed(
-    partition: PartitionPath,
-    ids: Mapping[str, str],
-    on_damage: Report,
-    max_batch_bytes: int | None,
-    end_offset: int | None,
+    number: int, entries: Iterable[RawRecord], ids: Mapping[str, str], on_damage: Report
 ) -> Iterator[Entry[GroupPosition]]:
+    """Yield the committed offsets of a partition (``number``). ``ids``: of topics, by name."""
     found: dict[tuple[str, str, int], GroupPosition] = {}
     newest: dict[str, int] = {}
-    for entry in last_by_key(
-        partition, CONSUMER_OFFSETS, on_damage, max_batch_bytes=max_batch_bytes, end_offset=end_offset
-    ):
+    for entry in entries:
         record = decode_entry(entry, CONSUMER_OFFSETS, on_damage)
         if record.type not in ("OFFSET_COMMIT", "LEGACY_OFFSET_COMMIT") or record.payload is None or entry.key is None:
             continue
@@ -181,33 +171,23 @@ def _committed(
         topic_id = data.get("topicId", ZERO_UUID)
         if topic_id not in (ZERO_UUID, ids.get(key["topic"])):
             continue
-        source = CONSUMER_OFFSETS, partition.partition or 0
+        source = CONSUMER_OFFSETS, number
         place = key["group"], key["topic"], key["partition"]
         newest[place[0]] = max(newest.get(place[0], entry.timestamp), entry.timestamp)
         version = int(record.payload["version"])
         found[place] = GroupPosition(*place, data["offset"], source, entry.key, version, data)
     for each in found.values():
-        yield Entry(each.group, partition.partition or 0, newest[each.group], each)
+        yield Entry(each.group, number, newest[each.group], each)
 
 
 def _shared(
-    partition: PartitionPath,
-    topics: Mapping[str, str],
-    on_damage: Report,
-    max_batch_bytes: int | None,
-    end_offset: int | None,
+    at: int, entries: Iterable[RawRecord], topics: Mapping[str, str], on_damage: Report
 ) -> Iterator[Entry[GroupPosition]]:
+    """Yield the positions of share groups in a partition (``at``). ``topics``: names by ID."""
     states: dict[tuple[str, str, int], Row] = {}
     keys: dict[tuple[str, str, int], tuple[bytes, int]] = {}
     newest: dict[tuple[str, str, int], int] = {}
-    for entry in read_entries(
-        partition,
-        SHARE_GROUP_STATE,
-        on_damage,
-        start_offset=None,
-        end_offset=end_offset,
-        max_batch_bytes=max_batch_bytes,
-    ):
+    for entry in entries:
         record = decode_entry(entry, SHARE_GROUP_STATE, on_damage)
         if record.problem is not None or record.type not in (SNAPSHOT, UPDATE) or entry.key is None:
             continue
@@ -224,13 +204,12 @@ def _shared(
         last = max((each["lastOffset"] for each in state["stateBatches"]), default=_NO_OFFSET)
         if topic_id in topics and state["startOffset"] != _NO_OFFSET:
             offset = max(state["startOffset"], last + 1)
-            source = SHARE_GROUP_STATE, partition.partition or 0
+            source = SHARE_GROUP_STATE, at
             key, version = keys[group, topic_id, number]
             position = GroupPosition(
                 group, topics[topic_id], number, offset=offset, source=source, key=key, version=version, value=state
             )
-            name, at = share_key(group, topic_id, number), newest[group, topic_id, number]
-            yield Entry(name, source[1], at, position)
+            yield Entry(share_key(group, topic_id, number), at, newest[group, topic_id, number], position)
 
 
 def _updated(state: Row, update: Row) -> Row:

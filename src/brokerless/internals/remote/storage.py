@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from brokerless.errors import BrokerlessError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:  # it imports NumPy
 _FINISHED = "COPY_SEGMENT_FINISHED"
 """Only such a segment is read; before, it may not be whole, and after, it is being deleted."""
 _DELETED = "DELETE_SEGMENT_FINISHED"
+_BY_OFFSET = attrgetter("start_offset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,19 +115,15 @@ def read_remote_storage(
     topics = tiered_topics(names_by_id, settings)
     own = [each for each in partitions if topics and each.topic == REMOTE_LOG_METADATA]
     metadata = read_remote_metadata(own, ignore, max_batch_bytes)
-    return replace(_storage(topics, metadata), is_known=bool(own))
+    return replace(remote_storage(names_by_id, settings, metadata), is_known=bool(own))
 
 
 def remote_storage(
     names_by_id: Mapping[str, str], settings: Mapping[str, Mapping[str, str]], metadata: RemoteMetadata
 ) -> RemoteStorage:
     """Return what is in remote storage by metadata that was read."""
-    return _storage(tiered_topics(names_by_id, settings), metadata)
-
-
-def _storage(topics: Mapping[str, str], metadata: RemoteMetadata) -> RemoteStorage:
     whole = _segments(metadata, lambda each: each.state == _FINISHED)
-    return RemoteStorage(topics, whole, is_known=True, begun=begun_segments(metadata))
+    return RemoteStorage(tiered_topics(names_by_id, settings), whole, is_known=True, begun=begun_segments(metadata))
 
 
 def tiered_topics(names_by_id: Mapping[str, str], settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
@@ -151,7 +149,7 @@ def _segments(
     metadata: RemoteMetadata, is_chosen: Callable[[SegmentMetadata], bool]
 ) -> dict[TopicIdPartition, tuple[RemoteLogSegment, ...]]:
     return {
-        key: tuple(sorted((_segment(each) for each in known.values() if is_chosen(each)), key=_start_offset))
+        key: tuple(sorted((_segment(each) for each in known.values() if is_chosen(each)), key=_BY_OFFSET))
         for key, known in metadata.segments.items()
     }
 
@@ -160,10 +158,6 @@ def _segment(found: SegmentMetadata) -> RemoteLogSegment:
     epochs = tuple(epoch for epoch, _ in found.epochs)
     ends = found.start_offset, found.end_offset
     return RemoteLogSegment(found.segment_id, *ends, size=found.size, epochs=epochs, max_timestamp=found.max_timestamp)
-
-
-def _start_offset(segment: RemoteLogSegment) -> int:
-    return segment.start_offset
 
 
 def with_remote_findings(directory: LogDirectory) -> LogDirectory:

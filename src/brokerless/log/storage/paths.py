@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from brokerless.errors import UsageError
+from brokerless.log import names
 
 StorageOptions = Mapping[str, Any]
 """What fsspec's file system is made with."""
@@ -123,6 +124,12 @@ def parent_directory(path: str) -> str | None:
         parts[at] = parts[at].rstrip("/").rpartition("/")[0]
         return None if parts[at].endswith((":/", "/")) or "://" not in parts[at] else "::".join(parts)
     return os.path.dirname(os.path.abspath(local(path)))  # noqa: PTH100, PTH120 - links keep their own name
+
+
+def partition_above(path: str) -> names.PartitionDirectory | None:
+    """Return the partition whose directory a file is in, by the directory's name; None for any other directory."""
+    above = parent_directory(path)
+    return None if above is None else names.parse_partition_directory(directory_name(above))
 
 
 def containing_directory(path: str) -> str | None:

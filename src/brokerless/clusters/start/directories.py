@@ -82,14 +82,11 @@ def plan_directories(
             tuple(finding for finding in findings if _is_in(finding.file, path)),
             {at: finding for at, finding in placed.stray.items() if _is_in(at, path)},
             unserved={at: finding for at, finding in placed.unserved.items() if _is_in(at, path)},
-            created=tuple(at.place for at in placed.absent if at.path == path),
             deleted=tuple((at.path, at.size) for at in each.others if directory_files.is_deleted(at)),
             completed=tuple(at for at in completed if any(_is_in(served[place].path, path) for place in at.partitions)),
             is_state_known=cluster is not None,
             placements=tuple(at for at in placed.placements if _is_in(at.replica.path, path)),
             absent=tuple(at for at in placed.absent if at.path == path),
-            promoted=tuple((at, replaced) for at, replaced in placed.promoted if _is_in(at, path)),
-            overwritten=tuple(at for at in placed.overwritten if _is_in(at, path)),
             settings={} if cluster is None else settings_by_topic(cluster),
             warnings=tuple(each for each in warnings if _is_in(each.file, path)),
             unknown=node.known.unknown if any(_is_in(at.path, path) for at in node.loaded) else None,
@@ -172,15 +169,13 @@ def _load_node(own: Sequence[LogDirectory], now_ms: int, version: str, max_batch
 
 @dataclass(frozen=True, slots=True)
 class _NodePlacements:
-    """Where a node's replicas are by the cluster's metadata. By the paths of directories: ``stray`` and ``unserved``;
-    ``promoted`` with the replicas that they replace."""
+    """Where a node's replicas are by the cluster's metadata. By the paths of directories: ``stray`` and
+    ``unserved``."""
 
     placements: tuple[Placement, ...] = ()
     absent: tuple[Absent, ...] = ()
     stray: Mapping[str, Finding] = field(default_factory=dict[str, Finding])
     unserved: Mapping[str, Finding] = field(default_factory=dict[str, Finding])
-    promoted: tuple[tuple[str, str | None], ...] = ()
-    overwritten: tuple[str, ...] = ()
     refused: tuple[Finding, ...] = ()
     """Replicas at which a start ends, or fails to rename."""
 
@@ -215,12 +210,6 @@ def _place(node: _NodeDisks) -> _NodePlacements:
         () if cluster is None or is_unknown else tuple(absent(placements, cluster, node.broker)),
         stray,
         unserved,
-        promoted=tuple(
-            (each.replica.path, None if each.other is None else each.other.path)
-            for each in placements
-            if each.verdict == Verdict.PROMOTED
-        ),
-        overwritten=tuple(each.replica.path for each in placements if each.verdict == Verdict.EMPTIED),
         refused=tuple(refused),
     )
 

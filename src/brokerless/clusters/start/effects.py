@@ -95,7 +95,7 @@ def directory_effects(restart: DirectoryRestart) -> Iterator[Effect]:
         at = moved.topic, moved.partition
         yield Effect("remote-log-start-moved", restart.path, at, offsets=(moved.before, moved.after - 1))
     for old in restart.remote_expired:
-        path, at = old.partition.path, (old.partition.topic or "", old.partition.partition or 0)
+        path, at = old.partition.path, old.partition.place
         yield Effect("remote-expired", path, at, old.finding, size=old.size, offsets=old.offsets)
     for lost in restart.lost_positions:
         at = lost.position.topic, lost.position.partition

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from brokerless.clusters.placement import Absent, Placement
+from brokerless.clusters.placement import Absent, Placement, Verdict
 from brokerless.clusters.remote_retention import Expired
 from brokerless.clusters.start.remote_deletions import RemoteDeletion
 from brokerless.clusters.start.remote_log_starts import RemoteLogStart
@@ -130,28 +130,22 @@ class DirectoryRestart:
     """What a broker's next start makes of a log directory, apart from what is in its partitions' segments.
 
     ``refused``: why no broker starts on it. By the paths of partitions' directories: ``stray`` and ``unserved``, as in
-    :class:`Restart`. ``created``: partitions of the cluster that should be here and are not; they are begun empty.
-    ``deleted``: directories that wait for their deletion, and bytes of their logs. ``completed``: transactions that the
-    coordinator ends. ``is_state_known``: whether the cluster's metadata is there; without it, of strays only those are
-    known that have no ``partition.metadata``.
+    :class:`Restart`. ``deleted``: directories that wait for their deletion, and bytes of their logs. ``completed``:
+    transactions that the coordinator ends. ``is_state_known``: whether the cluster's metadata is there; without it, of
+    strays only those are known that have no ``partition.metadata``.
     """
 
     path: str
     refused: tuple[Finding, ...] = ()
     stray: Mapping[str, Finding] = field(default_factory=dict[str, Finding])
     unserved: Mapping[str, Finding] = field(default_factory=dict[str, Finding])
-    created: tuple[TopicPartition, ...] = ()
     deleted: tuple[tuple[str, int], ...] = ()
     completed: tuple[EndedTransaction, ...] = ()
     is_state_known: bool = False
     placements: tuple[Placement, ...] = ()
     """Where its replicas are by the cluster's metadata."""
     absent: tuple[Absent, ...] = ()
-    """The replicas of the cluster that should be here and are not: those of ``created``."""
-    promoted: tuple[tuple[str, str | None], ...] = ()
-    """Directories of replicas that were being moved here and take their name, and of those that they replace."""
-    overwritten: tuple[str, ...] = ()
-    """Directories of replicas that were being moved here from one that is gone: they are emptied."""
+    """The replicas of the cluster that should be here and are not; they are begun empty."""
     settings: Mapping[str, RetentionSettings] = field(default_factory=dict[str, RetentionSettings])
     """Of each topic, by the cluster's metadata."""
     warnings: tuple[Finding, ...] = ()
@@ -182,6 +176,22 @@ class DirectoryRestart:
         """Return whether a broker ends at a partition that it cannot load for a reason of this kind; None where that
         depends on directories that are not known."""
         return None if not self.has_others else self.offline is None or kind not in READ_IN_VAIN
+
+    @property
+    def created(self) -> tuple[TopicPartition, ...]:
+        """The partitions of ``absent``."""
+        return tuple(each.place for each in self.absent)
+
+    @property
+    def promoted(self) -> tuple[tuple[str, str | None], ...]:
+        """Directories of replicas that were being moved here and take their name, and of those that they replace."""
+        found = (each for each in self.placements if each.verdict == Verdict.PROMOTED)
+        return tuple((each.replica.path, None if each.other is None else each.other.path) for each in found)
+
+    @property
+    def overwritten(self) -> tuple[str, ...]:
+        """Directories of replicas that were being moved here from one that is gone: they are emptied."""
+        return tuple(each.replica.path for each in self.placements if each.verdict == Verdict.EMPTIED)
 
     @property
     def places(self) -> Mapping[str, TopicPartition]:

@@ -33,18 +33,18 @@ _repeated: dict[tuple[str, int], Column] = {}
 
 
 def numbers(column: Column, dtype: type[np.generic]) -> NDArray[Any]:
-    """The values of a column of numbers (undefined where it is null), shape ``(len(column),)``."""
+    """Return the values of a column of numbers (undefined where it is null), shape ``(len(column),)``."""
     return np.frombuffer(column.buffers()[1], dtype)[column.offset : column.offset + len(column)]
 
 
 def integers(column: Column) -> list[int | None]:
-    """A column of integers, or of timestamps in their unit."""
+    """Return a column of integers, or of timestamps in their unit."""
     return (column.view(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
 
 
 def values(column: Column) -> list[Any]:
-    """The values of a column as Python's, with timestamps, dates, times of day and durations as their numbers at any
-    depth: Python has no year above 9999 and no nanoseconds, and ``to_pylist`` fails on them."""
+    """Return the values of a column as Python's, with timestamps, dates, times of day and durations as their numbers at
+    any depth: Python has no year above 9999 and no nanoseconds, and ``to_pylist`` fails on them."""
     t, type_ = pa.types, column.type
     numbers = without_times(type_) if t.is_nested(type_) or t.is_temporal(type_) else type_
     if numbers == type_:
@@ -75,7 +75,7 @@ def time_text(number: int, type_: Any) -> str | int:
 
 
 def rows(table: Any) -> list[dict[str, Any]]:
-    """The rows of a record batch or table, with values as :func:`values` has them."""
+    """Return the rows of a record batch or table, with values as :func:`values` has them."""
     columns = [values(column) for column in table.columns]
     return [dict(zip(table.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
 
@@ -100,7 +100,7 @@ def without_times(type_: Any, short: pa.DataType = _SHORT) -> pa.DataType:
 
 
 def flags(column: Column) -> NDArray[np.uint8]:
-    """The values of a column of booleans as 0 and 1."""
+    """Return the values of a column of booleans as 0 and 1."""
     bits = np.unpackbits(np.frombuffer(column.buffers()[1], np.uint8), bitorder="little")
     return bits[column.offset : column.offset + len(column)]
 
@@ -112,13 +112,13 @@ def ends(column: Column) -> NDArray[np.int32]:
 
 
 def data(column: Column) -> NDArray[np.uint8]:
-    """The data of a column of bytes or strings."""
+    """Return the data of a column of bytes or strings."""
     buffer = column.buffers()[2]
     return _NO_BYTES if buffer is None else np.frombuffer(buffer, np.uint8)
 
 
 def validity(column: Column) -> NDArray[np.uint8]:
-    """A bit for each row, from bit ``column.offset`` on; empty if all rows are valid."""
+    """Return a bit for each row, from bit ``column.offset`` on; empty if all rows are valid."""
     buffer = column.buffers()[0] if column.null_count else None
     return _NO_BYTES if buffer is None else np.frombuffer(buffer, np.uint8)
 
@@ -131,14 +131,15 @@ def is_valid(column: Column) -> NDArray[np.bool_]:
 
 
 def bits(flags: NDArray[Any]) -> NDArray[np.uint8]:
-    """A bit for each flag, as Arrow has them."""
+    """Return a bit for each flag, as Arrow has them."""
     return np.packbits(flags, bitorder="little")
 
 
 def column_of(
     type_: pa.DataType, rows: int, buffers: Sequence[NDArray[Any] | bytes | None], children: Sequence[Column] = ()
 ) -> Column:
-    """A column of any type from its buffers, which are adopted; the first one holds the bits of what is not null."""
+    """Return a column of any type from its buffers, which are adopted; the first one holds the bits of what is not
+    null."""
     adopted: Any = [None if buffer is None else pa.py_buffer(memoryview(buffer)) for buffer in buffers]  # pyright: ignore
     return pa.Array.from_buffers(type_, rows, adopted, children=list(children) or None)
 
@@ -177,7 +178,7 @@ def column_of_values(values: Sequence[Any], type_: pa.DataType) -> Column:
 
 
 def repeated(text: str, count: int) -> Column:
-    """A text so many times. Its bytes are shared with columns of the same text and about the same length."""
+    """Return a text so many times. Its bytes are shared with columns of the same text and about the same length."""
     key = text, round_up(count)
     with _repeating:
         column = _repeated.pop(key, None)
@@ -200,12 +201,12 @@ def is_repeated(column: Column) -> bool:
 
 
 def round_up(count: int) -> int:
-    """A power of two, so that what is made for one record batch does for others of about its size."""
+    """Return a power of two, so that what is made for one record batch does for others of about its size."""
     return 1 << max(10, (count - 1).bit_length() if count else 0)
 
 
 def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
-    """A table from rows of Python's values, of the types that :func:`column_of_values` knows."""
+    """Return a table from rows of Python's values, of the types that :func:`column_of_values` knows."""
     columns = [column_of_values([row[field.name] for row in rows], field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
 

@@ -21,7 +21,7 @@ def union(spans: Iterable[Span]) -> list[Span]:
 
 
 def touching(spans: Sequence[Span], first: int, end: int) -> Sequence[Span]:
-    """Those of ``spans``, which are in order, that have an offset of ``[first, end)`` or are right beside it."""
+    """Return those of ``spans``, which are in order, that have an offset of ``[first, end)`` or are right beside it."""
     return spans[bisect_left(spans, first, key=_end) : bisect_right(spans, end, key=_first)]
 
 
@@ -43,7 +43,7 @@ def _end(span: Span) -> int:
 
 
 def without(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
-    """The offsets that are in ``spans`` and not in ``others``; both as :func:`union` returns them."""
+    """Return the offsets that are in ``spans`` and not in ``others``; both as :func:`union` returns them."""
     left: list[Span] = []
     at = 0
     for first, end in spans:

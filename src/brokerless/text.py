@@ -59,7 +59,7 @@ _is_command = False
 
 
 def readable(name: str) -> str:
-    """A name as UTF-8 can hold it: what is no UTF-8 in a path (PEP 383) becomes ``\\xff``.
+    """Return a name as UTF-8 can hold it: what is no UTF-8 in a path (PEP 383) becomes ``\\xff``.
 
     What is UTF-8 becomes text even where Python's own idea of paths is ASCII.
     """
@@ -84,7 +84,7 @@ def show(text: str) -> str:
 
 
 def show_name(name: str) -> str:
-    """A path, or a message that has one in it, on one line."""
+    """Return a path, or a message that has one in it, on one line."""
     return show(readable(name))
 
 
@@ -130,8 +130,8 @@ def policy_hash(text: str) -> str:
 
 
 def html_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table with a caption. Integers are on the right, with separators of thousands; None is empty. Of many rows,
-    the first and how many more there are."""
+    """Return a table with a caption. Integers are on the right, with separators of thousands; None is empty. Of many
+    rows, the first and how many more there are."""
     cells = list(rows)
     lines = ["".join(f"<td{_align(value)}>{_cell(value)}</td>" for value in row) for row in cells[:_MOST_ROWS]]
     if len(cells) > _MOST_ROWS:

@@ -46,12 +46,12 @@ class LenientValue(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def from_json(data: bytes, kind: type[ValueT]) -> ValueT:
-    """A value out of a document. Raises :class:`WrongJsonError`, and nothing else, for any bytes."""
+    """Return a value out of a document. Raises :class:`WrongJsonError`, and nothing else, for any bytes."""
     return from_members(parse_json(data), kind)
 
 
 def from_members(parsed: Any, kind: type[ValueT]) -> ValueT:
-    """A value out of what :func:`parse_json` returned. Raises :class:`WrongJsonError`."""
+    """Return a value out of what :func:`parse_json` returned. Raises :class:`WrongJsonError`."""
     try:
         return msgspec.convert(parsed, kind, str_keys=True)
     except UnicodeError as error:  # of msgspec, which compares texts as UTF-8
@@ -66,18 +66,19 @@ def members(value: Any) -> Any:
 
 
 def to_json(value: Any, indent: int | None = None) -> bytes:
-    """The document of a value, with a line end. A name that is no UTF-8 is in it as escapes of its surrogates."""
+    """Return the document of a value, with a line end. A name that is no UTF-8 is in it as escapes of its
+    surrogates."""
     return json.dumps(members(value), indent=indent).encode() + b"\n"
 
 
 def parse_object(data: bytes) -> dict[str, Any]:
-    """A document that is one object, as :func:`parse_json` reads it."""
+    """Return a document that is one object, as :func:`parse_json` reads it."""
     return from_json(data, dict[str, Any])
 
 
 def parse_json(data: bytes) -> Any:
-    """A document: UTF-8, without members that come twice, NaN or infinities, which Python's reader takes.
-    Raises :class:`WrongJsonError`."""
+    """Return a document: UTF-8, without members that come twice, NaN or infinities, which Python's reader takes. Raises
+    :class:`WrongJsonError`."""
     try:
         return json.loads(
             data.decode(), object_pairs_hook=_members, parse_constant=_refuse_constant, parse_float=_finite

@@ -44,14 +44,14 @@ class DirectoryState:
         return names.CLEAN_SHUTDOWN in self.files
 
     def of(self, partition: PartitionPath) -> Lines:
-        """One partition's lines; they are not of what is deleted or stray."""
+        """Return one partition's lines; they are not of what is deleted or stray."""
         place = partition.topic or "", -1 if partition.partition is None else partition.partition
         live = self.offsets.items() if partition.state in ("live", "future") else ()
         return {name: (self.files[name].path, offsets[place]) for name, offsets in live if place in offsets}
 
 
 def running_broker(state: DirectoryState) -> Path | None:
-    """The log directory, if a broker or another process that writes holds its lock."""
+    """Return the log directory, if a broker or another process that writes holds its lock."""
     lock = state.files.get(names.LOCK)
     if lock is None or is_remote(lock.path):
         return None
@@ -60,8 +60,8 @@ def running_broker(state: DirectoryState) -> Path | None:
 
 
 def load_directory_state(directory: LogDirectory) -> DirectoryState:
-    """The metadata files of a log directory; for a partition's directory, of the local one that it is in. None of it
-    raises."""
+    """Return the metadata files of a log directory; for a partition's directory, of the local one that it is in. None
+    of it raises."""
     files = directory.files
     if directory.kind == "partition" and "://" not in directory.path:
         with suppress(UnreadableError):
@@ -78,7 +78,7 @@ def load_directory_state(directory: LogDirectory) -> DirectoryState:
 
 
 def check_lines(lines: Lines, start_offset: int, end_offset: int) -> Iterator[Finding]:
-    """One partition's lines against its log, which has ``start_offset <= offset < end_offset``."""
+    """Yield one partition's lines against its log, which has ``start_offset <= offset < end_offset``."""
     for name, kind, severity, text in _BEYOND_END:
         path, offset = lines.get(name, ("", 0))
         if offset > end_offset:
@@ -126,20 +126,21 @@ _BEFORE_START = (
 
 
 def no_meta_properties(path: str) -> Finding:
-    """The finding of a log directory without ``meta.properties``."""
+    """Return the finding of a log directory without ``meta.properties``."""
     text = "there is none: a broker starts on no directories without one, and whose this was is not known"
     return Kind.META_PROPERTIES_MISSING.at(f"{path.rstrip('/')}/{names.META_PROPERTIES}", text)
 
 
 def no_metadata(path: str) -> Finding:
-    """The finding of log directories, of which one is at ``path``, without a replica of the cluster's metadata."""
+    """Return the finding of log directories, of which one is at ``path``, without a replica of the cluster's
+    metadata."""
     text = "there is no __cluster_metadata here: topics are known by their directories alone, and if no other "
     text += "controller has it, all partitions become stray at a start"
     return Kind.METADATA_MISSING.at(path, text)
 
 
 def moment_of_a_broker(path: str) -> Finding:
-    """The finding of a log directory on which a broker is running."""
+    """Return the finding of a log directory on which a broker is running."""
     text = "a broker is running on this directory: what is said here is of a moment of its work"
     return Kind.BROKER_RUNNING.at(path, text, severity="info")
 

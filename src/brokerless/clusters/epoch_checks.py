@@ -90,8 +90,8 @@ class LeaderEpochCheck:
         self.runs += runs
 
     def findings(self, checkpoint: LeaderEpochs | None, end_offset: int, is_partition: bool) -> Iterator[Finding]:
-        """The checkpoint against the batches, when all were followed. ``end_offset`` of the log; ``is_partition``: this
-        is a partition's directory, in which a broker keeps a checkpoint."""
+        """Yield the checkpoint against the batches, when all were followed. ``end_offset`` of the log;
+        ``is_partition``: this is a partition's directory, in which a broker keeps a checkpoint."""
         if checkpoint is None:
             if self.runs and is_partition:
                 first = self.runs[0]
@@ -168,8 +168,8 @@ def check_leader_epochs(partition: PartitionPath) -> Iterator[Finding]:
 def check_epochs(
     partition: PartitionPath, check: LeaderEpochCheck, end_offset: int, is_partition: bool
 ) -> Iterator[Finding]:
-    """A partition's checkpoint against its batches, when all were followed: what contradicts them, or that a start
-    deletes its remote segments. As :meth:`LeaderEpochCheck.findings`."""
+    """Yield a partition's checkpoint against its batches, when all were followed: what contradicts them, or that a
+    start deletes its remote segments. As :meth:`LeaderEpochCheck.findings`."""
     entry = partition.leader_epoch_checkpoint
     checkpoint = None if entry is None else load_leader_epochs(entry.location)
     wrong = list(check.findings(checkpoint, end_offset, is_partition))

@@ -48,7 +48,7 @@ def open_directory(
 
 
 def read_setting(directory: Location, topic: str, name: str) -> str | None:
-    """A topic's setting by the cluster's metadata beside its partition; see :func:`read_topic_setting`."""
+    """Return a topic's setting by the cluster's metadata beside its partition; see :func:`read_topic_setting`."""
     from brokerless.internals.topic_settings import read_topic_setting
 
     return read_topic_setting(directory, topic, name)

@@ -96,8 +96,8 @@ def load_replica(paths: PartitionPath, max_batch_bytes: int | None = None) -> Me
 
 
 def best_of(replicas: Iterable[MetadataReplica]) -> MetadataReplica | None:
-    """The replica with the longest log, as a voter's log has to be at least as long to win an election: the epoch of
-    its end counts first (KIP-595)."""
+    """Return the replica with the longest log, as a voter's log has to be at least as long to win an election: the
+    epoch of its end counts first (KIP-595)."""
     return max(replicas, key=lambda each: (each.epoch, each.end_offset), default=None)
 
 

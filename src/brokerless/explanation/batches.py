@@ -26,7 +26,7 @@ class ExplainSettings:
 
 
 def explain_entry(data: bytes, position: int, settings: ExplainSettings, budget: FieldBudget) -> tuple[Field, ...]:
-    """The fields of the entry that ``data`` begins with; they make up all of ``data``, which is at ``position``.
+    """Return the fields of the entry that ``data`` begins with; they make up all of ``data``, which is at ``position``.
 
     The first is a group (``batch``, ``message`` or ``wrapper``); another one follows where the sense ends.
     """

@@ -190,7 +190,8 @@ class FieldBuilder:
 
 
 def build(data: bytes, position: int, fill: Callable[[FieldBuilder], None], budget: FieldBudget) -> tuple[Field, ...]:
-    """The fields that ``fill`` makes of ``data``. They make up all of it: where the sense ends, the rest is one."""
+    """Return the fields that ``fill`` makes of ``data``. They make up all of it: where the sense ends, the rest is
+    one."""
     builder = FieldBuilder(data, position, budget)
     try:
         fill(builder)

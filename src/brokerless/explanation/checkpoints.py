@@ -53,7 +53,7 @@ FILES = frozenset({*_ENTRIES, *_JSON, names.PARTITION_METADATA, names.META_PROPE
 
 
 def explain_text_file(data: bytes, name: str, chosen: RecordRange, budget: FieldBudget) -> tuple[Field, ...]:
-    """The fields of one of :data:`FILES`."""
+    """Return the fields of one of :data:`FILES`."""
 
     def fill(builder: FieldBuilder) -> None:
         if name in _ENTRIES:

@@ -62,8 +62,8 @@ class Field:
 
 
 def leaves(fields: Sequence[Field], above: str = "") -> Iterator[tuple[str, Field]]:
-    """The fields without children, in the order of their bytes, each with the names of the groups around it, as in
-    ``batch.record[0].key``. What is inside inflated fields is left out."""
+    """Yield the fields without children, in the order of their bytes, each with the names of the groups around it, as
+    in ``batch.record[0].key``. What is inside inflated fields is left out."""
     for each in fields:
         path = f"{above}.{each.name}" if above else each.name
         if each.children:
@@ -73,7 +73,8 @@ def leaves(fields: Sequence[Field], above: str = "") -> Iterator[tuple[str, Fiel
 
 
 def problems(fields: Sequence[Field], above: str = "") -> Iterator[tuple[str, Field]]:
-    """All fields and groups that are not as expected, with their names as in :func:`leaves`; also inflated ones."""
+    """Yield all fields and groups that are not as expected, with their names as in :func:`leaves`; also inflated
+    ones."""
     for each in fields:
         path = f"{above}.{each.name}" if above else each.name
         if each.expected is not None:

@@ -68,11 +68,11 @@ class Explanation:
         return sum(each.length for each in self.fields)
 
     def leaves(self) -> Iterator[tuple[str, Field]]:
-        """The fields without children, in the order of their bytes, without a gap; each with its full name."""
+        """Return the fields without children, in the order of their bytes, without a gap; each with its full name."""
         return leaves(self.fields)
 
     def problems(self) -> Iterator[tuple[str, Field]]:
-        """The fields that are not as expected, with their full names."""
+        """Return the fields that are not as expected, with their full names."""
         return problems(self.fields)
 
     def _repr_html_(self) -> str:

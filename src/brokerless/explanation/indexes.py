@@ -26,7 +26,8 @@ LAYOUTS: dict[SegmentFileKind, np.dtype[Any]] = {
 def explain_index(
     data: bytes, kind: SegmentFileKind, base_offset: int, chosen: RecordRange, budget: FieldBudget, start: int = 0
 ) -> tuple[Field, ...]:
-    """The fields of an index; entries before position ``start`` (bytes) and before the chosen offset are one field."""
+    """Return the fields of an index; entries before position ``start`` (bytes) and before the chosen offset are one
+    field."""
     layout = LAYOUTS[kind]
     used, offsets, findings = _read(data, kind, base_offset)
     wrong = {each.position: each for each in findings if each.position is not None}

@@ -27,7 +27,7 @@ def time_of(timestamp: int) -> str:
 
 
 def codec_name(attributes: int) -> str:
-    """The codec by the lowest bits of attributes."""
+    """Return the codec by the lowest bits of attributes."""
     codec = attributes & layouts.CODEC_MASK
     return layouts.CODECS[codec] if codec < len(layouts.CODECS) else f"unknown compression type id {codec}"
 
@@ -41,7 +41,7 @@ def expected_codec(attributes: int, magic: int) -> str | None:
 
 
 def attribute_parts(attributes: int, magic: int) -> tuple[Part, ...]:
-    """The bits of attributes by name. Of two bytes, Kafka uses the lower one only."""
+    """Return the bits of attributes by name. Of two bytes, Kafka uses the lower one only."""
     parts = [Part("0-2", "compression", codec_name(attributes))]
     append = bool(attributes & layouts.TIMESTAMP_TYPE_BIT)
     if magic == layouts.MAGIC_V0:
@@ -149,7 +149,7 @@ def _describe_message(name: str, values: dict[str, int], is_inner: bool) -> Said
 
 
 def layout_of(magic: int) -> np.dtype[Any]:
-    """The header by the magic byte, as Kafka's file reader takes it: below 0 as v1, above 2 as v2."""
+    """Return the header by the magic byte, as Kafka's file reader takes it: below 0 as v1, above 2 as v2."""
     if magic >= layouts.MAGIC_V2:
         return layouts.BATCH_V2
     return layouts.MESSAGE_V0 if magic == layouts.MAGIC_V0 else layouts.MESSAGE_V1

@@ -15,7 +15,7 @@ _SIZE = layouts.PRODUCER_SNAPSHOT_ENTRY.itemsize
 
 
 def explain_producer_snapshot(data: bytes, chosen: RecordRange, budget: FieldBudget) -> tuple[Field, ...]:
-    """The fields of a ``.snapshot`` file."""
+    """Return the fields of a ``.snapshot`` file."""
 
     def fill(builder: FieldBuilder) -> None:
         with builder.group("header"):

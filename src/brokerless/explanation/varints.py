@@ -53,8 +53,8 @@ class Varint:
 
 
 def read_varint(data: bytes, at: int, end: int, bits: int = 32) -> Varint | str:
-    """The varint at ``at``, which ends before ``end``; or what was expected where there is none. ``bits``: 32 or 64,
-    of the number; those past them are dropped."""
+    """Return the varint at ``at``, which ends before ``end``; or what was expected where there is none. ``bits``: 32 or
+    64, of the number; those past them are dropped."""
     groups: list[int] = []
     for byte in data[at : min(end, at + MOST_BYTES[bits])]:
         groups.append(byte & 127)

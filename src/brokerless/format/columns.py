@@ -151,7 +151,7 @@ class RecordColumns:
         return sum(each.nbytes for each in self.arrays()) > HUGE
 
     def arrays(self) -> tuple[NDArray[np.generic], ...]:
-        """All columns, in the order in which the kernels take them."""
+        """Return all columns, in the order in which the kernels take them."""
         return (
             self.offset,
             self.timestamp,
@@ -173,7 +173,7 @@ class RecordColumns:
         )
 
     def contents(self) -> tuple[NDArray[np.generic], ...]:
-        """The columns that writing reads, in the order in which the kernels take them; they are not changed."""
+        """Return the columns that writing reads, in the order in which the kernels take them; they are not changed."""
         return (
             self.offset,
             self.timestamp,
@@ -229,7 +229,7 @@ class ReusedArrays:
         self._lock = RLock()  # an array may be freed, too, while its thread is in here
 
     def allocate(self, column: str, length: int, dtype: type[T]) -> NDArray[T]:
-        """An array for a column: one column's memory is not another one's, of which less may be filled."""
+        """Return an array for a column: one column's memory is not another one's, of which less may be filled."""
         size = length * np.dtype(dtype).itemsize
         if not _REUSED_FROM <= size <= _REUSED_TO:
             return allocate_array(length, dtype)
@@ -294,7 +294,7 @@ def release_memory() -> None:
 
 
 def allocate_array(length: int, dtype: type[T]) -> NDArray[T]:
-    """An uninitialized array from Arrow's memory pool, which reuses freed pages: fresh pages from the
-    system would cost as much as decoding into them."""
+    """Return an uninitialized array from Arrow's memory pool, which reuses freed pages: fresh pages from the system
+    would cost as much as decoding into them."""
     buffer = pa.allocate_buffer(length * np.dtype(dtype).itemsize)
     return np.frombuffer(buffer, dtype) if length else np.empty(0, dtype)

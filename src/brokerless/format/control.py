@@ -76,8 +76,8 @@ def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord | No
 
 
 def decode_data(type_id: int, value: bytes) -> dict[str, Any] | None:
-    """The fields of the value of one of KRaft's control records, under Kafka's names; None where Kafka could not read
-    it, or it is larger than :data:`LARGEST`. What follows them is passed over, as Kafka does."""
+    """Return the fields of the value of one of KRaft's control records, under Kafka's names; None where Kafka could not
+    read it, or it is larger than :data:`LARGEST`. What follows them is passed over, as Kafka does."""
     if len(value) > LARGEST:
         return None
     try:
@@ -87,7 +87,7 @@ def decode_data(type_id: int, value: bytes) -> dict[str, Any] | None:
 
 
 def encode_data(type_id: int, data: dict[str, Any]) -> bytes:
-    """The bytes that Kafka writes for what :func:`decode_data` returns. Raises :class:`UsageError`."""
+    """Return the bytes that Kafka writes for what :func:`decode_data` returns. Raises :class:`UsageError`."""
     return encode(MESSAGES[type_id], MESSAGE_VERSION, data)
 
 

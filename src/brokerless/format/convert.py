@@ -374,7 +374,7 @@ class _Unconverted:
         return len(self._ordinals) > 0
 
     def until(self, ordinal: int) -> list[NDArray[np.uint8]]:
-        """Those left before the batch ``ordinal``: as few slices of the buffer as possible."""
+        """Return those left before the batch ``ordinal``: as few slices of the buffer as possible."""
         count = int(np.searchsorted(self._ordinals, ordinal))
         chosen, self._ordinals = self._ordinals[:count], self._ordinals[count:]
         starts, ends = self._batches.positions[chosen], self._batches.ends[chosen]

@@ -80,7 +80,7 @@ class BatchFilter:
         self._encoders: dict[tuple[int, int], Encoder] = {}
 
     def read(self, buffer: NDArray[np.uint8], batches: Batches, base: int = 0) -> Iterator[WholeBatches]:
-        """All of ``batches`` (whose checksums the caller has checked), some at a time, in order; batches without
+        """Return all of ``batches`` (whose checksums the caller has checked), some at a time, in order; batches without
         records are among them. ``base``: the position of the buffer's first byte in its file; damage has positions in
         the file."""
         return read_whole_batches(self._decoder, buffer, batches, base)
@@ -96,8 +96,8 @@ class BatchFilter:
         columns: RecordColumns | None = None,
         upgrade: bool = False,
     ) -> FilteredBatches:
-        """The batches with the rows where ``keep`` (bool, one for each row) is true. What follows has one value for
-        each batch.
+        """Return the batches with the rows where ``keep`` (bool, one for each row) is true. What follows has one value
+        for each batch.
 
         ``retain_empty`` (bool): v2 batches that stay as a header alone if no record is left; by default they are
         dropped. ``delete_horizons`` (int64, ms): those that v2 batches get (KIP-534), -1 for none: then a batch keeps
@@ -269,7 +269,7 @@ class _BatchRanges:
         self._buffers.append(buffer)
 
     def joined(self) -> NDArray[np.uint8]:
-        """The bytes of all batches that have any, in order."""
+        """Return the bytes of all batches that have any, in order."""
         chosen = np.flatnonzero(self._buffer >= 0)
         if not len(chosen):
             return np.empty(0, np.uint8)

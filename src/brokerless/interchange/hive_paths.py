@@ -43,7 +43,7 @@ class InputSource:
 
 
 def find_sources(path: str, suffixes: tuple[str, ...]) -> list[InputSource]:
-    """The files of a directory, by topic, partition and offset, each with what its whole path says.
+    """Return the files of a directory, by topic, partition and offset, each with what its whole path says.
 
     Raises :class:`UsageError` for directories in it that are no columns of a record, and :class:`UnreadableError` if
     there are no files.
@@ -56,7 +56,7 @@ def find_sources(path: str, suffixes: tuple[str, ...]) -> list[InputSource]:
 
 
 def file_source(path: str) -> InputSource:
-    """A file, with what the directories say that it is in: ``topic=orders/date=2026-11-21/...``."""
+    """Return a file, with what the directories say that it is in: ``topic=orders/date=2026-11-21/...``."""
     return InputSource(path, (path,), (), *_columns_of(paths.full_path(path).rpartition("/")[0]))
 
 
@@ -67,7 +67,7 @@ def exported_start(source: InputSource, partition: int) -> int | None:
 
 
 def put_together(sources: Iterable[InputSource]) -> list[InputSource]:
-    """The files of an exported partition as one; others unchanged, in their order."""
+    """Return the files of an exported partition as one; others unchanged, in their order."""
     groups: dict[tuple[str, int] | int, list[InputSource]] = {}
     for number, source in enumerate(sources):
         topic, partition, _ = _place(source)
@@ -78,8 +78,8 @@ def put_together(sources: Iterable[InputSource]) -> list[InputSource]:
 
 
 def merge(starts: Iterable[int], opens: Iterable[Callable[[], Iterator[pa.RecordBatch]]]) -> Iterator[pa.RecordBatch]:
-    """The rows of several inputs with a column ``offset`` that rises, as one in which it rises; an input is opened when
-    its first offset is due."""
+    """Yield the rows of several inputs with a column ``offset`` that rises, as one in which it rises; an input is
+    opened when its first offset is due."""
     waiting = sorted(zip(starts, opens, strict=True), key=lambda each: each[0])
     current: list[tuple[Iterator[pa.RecordBatch], pa.RecordBatch]] = []
     while current or waiting:

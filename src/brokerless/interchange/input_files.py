@@ -159,7 +159,7 @@ class InputFiles:
         return self._lines(source, FileStream(file, self.done, source.part))
 
     def place(self, row: int) -> str:
-        """The file of a row, by its number in all that was read so far, and its line or row there."""
+        """Return the file of a row, by its number in all that was read so far, and its line or row there."""
         at = bisect_right(self._starts, row) - 1
         source, is_lines = self._begun[at]
         number = row - self._starts[at] + rows_before(source.name, source.part)
@@ -271,7 +271,7 @@ def exported_schema(path: str) -> pa.Schema:
 def read_exported(
     path: str, done: Done, *, may_repeat: bool = False, is_decoded: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """One of several files that are read at once, in small pieces, with rising offsets. ``may_repeat``: several
+    """Yield one of several files that are read at once, in small pieces, with rising offsets. ``may_repeat``: several
     rows may have the same one. ``is_decoded``: keys and values may be of any type."""
     import pyarrow as pa
 

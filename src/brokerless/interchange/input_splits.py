@@ -81,8 +81,8 @@ def open_parquet(path: str, file: File) -> pa.NativeFile:
 
 
 def split_file(path: str, most_bytes: int) -> list[tuple[InputSplit, int]]:
-    """A file in parts of about so many bytes, if row groups and lines are no larger, in their order; and the bytes of
-    each, which together are the file's. Nothing if it cannot be read: whoever reads it then says why."""
+    """Return a file in parts of about so many bytes, if row groups and lines are no larger, in their order; and the
+    bytes of each, which together are the file's. Nothing if it cannot be read: whoever reads it then says why."""
     import pyarrow as pa
 
     try:
@@ -94,7 +94,8 @@ def split_file(path: str, most_bytes: int) -> list[tuple[InputSplit, int]]:
 
 
 def recorded_topic_id(path: str) -> tuple[str, str] | None:
-    """The topic of a file that was exported and its ID, if they are recorded there and are what Kafka could give."""
+    """Return the topic of a file that was exported and its ID, if they are recorded there and are what Kafka could
+    give."""
     import pyarrow as pa
 
     try:

@@ -49,7 +49,7 @@ def read_lines(
     lines_before: Callable[[], int] = lambda: 0,
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of a stream of lines, about 1 MiB of text at a time, with the columns that the lines have.
+    """Yield the records of a stream of lines, about 1 MiB of text at a time, with the columns that the lines have.
 
     ``mode``: ``base64`` takes every string of a key, value or header value for base64. Lines with a member ``control``
     become rows whose ``isControl`` is true. ``lines_before``: how many lines of the file come before the stream; asked

@@ -81,7 +81,8 @@ def _readable(value: Any) -> Any:
 
 
 def rows(batch: pa.RecordBatch) -> Iterator[bytes]:
-    """The lines of any table without columns of bytes, such as batches and segments, all columns in their order."""
+    """Yield the lines of any table without columns of bytes, such as batches and segments, all columns in their
+    order."""
     names = [dumps(name) + ":" for name in batch.schema.names]
     for start in range(0, batch.num_rows, 4096):
         part = batch.slice(start, 4096)
@@ -100,7 +101,7 @@ def begin_compiling() -> None:
 def records(
     batch: pa.RecordBatch, mode: BytesMode = "auto", controls: Sequence[Any] | None = None
 ) -> Iterator[LineBuffer]:
-    """The lines of records: those of :data:`COLUMNS` that ``batch`` has, in this order.
+    """Yield the lines of records: those of :data:`COLUMNS` that ``batch`` has, in this order.
 
     ``batch`` has columns of ``schemas.RECORDS``. ``controls``: for each row what is written as its ``control``, where
     ``isControl`` is true (see ``controls.py``).

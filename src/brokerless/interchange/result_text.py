@@ -25,8 +25,8 @@ _DAY_MS = 86_400_000
 
 
 def rows_of(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
-    """The rows of a record batch as Python's values. Times in nanoseconds, which Python does not have, are text, as
-    ``cat --decode`` writes them, whatever their digits are. Timestamps that Python has no value for, such as of the
+    """Return the rows of a record batch as Python's values. Times in nanoseconds, which Python does not have, are text,
+    as ``cat --decode`` writes them, whatever their digits are. Timestamps that Python has no value for, such as of the
     year 10000, are integers, in milliseconds; such dates are days since 1970."""
     return zip(*map(_values, batch.columns), strict=True)
 
@@ -84,7 +84,7 @@ def _time(number: int, type_: Any) -> Any:
 
 
 def text_of(value: Any, null: str = NOTHING) -> str:
-    """One value as text: bytes that are UTF-8 as that, others as JSON has them; times in ISO 8601, in UTC."""
+    """Return one value as text: bytes that are UTF-8 as that, others as JSON has them; times in ISO 8601, in UTC."""
     match value:
         case None:
             return null

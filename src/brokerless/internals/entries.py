@@ -75,7 +75,7 @@ def read_entries(
     *,
     with_outcome: bool = True,
 ) -> Iterator[RawRecord]:
-    """All records but control records, in the order of the log: those from ``start_offset`` on and before
+    """Yield all records but control records, in the order of the log: those from ``start_offset`` on and before
     ``end_offset``. ``max_batch_bytes``: what one batch may inflate to. ``with_outcome``: what became of transactions is
     known, for which all of the log is read."""
     is_transactional = topic == CONSUMER_OFFSETS or topic not in TOPICS  # Connect's, with exactly-once sources

@@ -21,7 +21,7 @@ class Messages:
 
 @cache
 def messages(topic: str) -> Messages:
-    """The messages of an internal topic; none for other topics."""
+    """Return the messages of an internal topic; none for other topics."""
     own = [each for each in load_messages(_FILE) if each.topic == topic and each.api_key is not None]
     keys, values = ({each.api_key or 0: each for each in own if each.kind == kind} for kind in ("key", "value"))
     return Messages(keys, values)
@@ -29,5 +29,5 @@ def messages(topic: str) -> Messages:
 
 @cache
 def message(name: str) -> Message:
-    """A message by its name."""
+    """Return a message by its name."""
     return next(each for each in load_messages(_FILE) if each.name == name)

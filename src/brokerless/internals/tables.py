@@ -145,7 +145,8 @@ def lag_state_rows(
     on_damage: Report,
     max_batch_bytes: int | None = None,
 ) -> list[Row]:
-    """The rows of the table ``lag`` of some partitions, timestamps in ms; ``others``: those of the log directory."""
+    """Return the rows of the table ``lag`` of some partitions, timestamps in ms; ``others``: those of the log
+    directory."""
 
     def offsets(own: list[PartitionPath]) -> list[Row]:
         return state_rows(own, ["offsets"], on_damage, max_batch_bytes)["offsets"]
@@ -216,9 +217,9 @@ def state_rows(
     given: Mapping[str, str] | None = None,
     counts: Mapping[str, int] | None = None,
 ) -> dict[str, list[Row]]:
-    """The rows of :func:`state`, timestamps in ms. Topics that no table is made of are not read. ``counts``: how many
-    partitions coordinators' topics have (:func:`coordinators.partition_counts`); without it, as the metadata in the
-    partitions' log directories has it."""
+    """Return the rows of :func:`state`, timestamps in ms. Topics that no table is made of are not read. ``counts``: how
+    many partitions coordinators' topics have (:func:`coordinators.partition_counts`); without it, as the metadata in
+    the partitions' log directories has it."""
     rows: dict[str, list[Row]] = {name: [] for name in STATE if name in tables}
     coordinated: dict[str, _Coordinated] = {}
     for partition in partitions:
@@ -333,7 +334,8 @@ def history_rows(
     max_batch_bytes: int | None = None,
     given: Mapping[str, str] | None = None,
 ) -> Iterator[Row]:
-    """The rows of :func:`history`, timestamps in ms; ``key`` and ``payload`` are what was decoded, or else bytes."""
+    """Yield the rows of :func:`history`, timestamps in ms; ``key`` and ``payload`` are what was decoded, or else
+    bytes."""
     for partition in partitions:
         topic = internal_topic(partition, given)
         if topic is None:

@@ -17,10 +17,10 @@ from brokerless.progress import ignore
 
 
 def read_topic_setting(directory: Location, topic: str, name: str, others: Sequence[str] = ()) -> str | None:
-    """A topic's own setting, or else the default of this broker (by the ``node.id`` in ``meta.properties``), or of all
-    brokers, as far as it was set in the running cluster: what is in a ``server.properties`` is not known. None where
-    neither the log directory of the partition nor ``others``, the broker's other ones, have a ``__cluster_metadata``
-    with the topic, or that does not say."""
+    """Return a topic's own setting, or else the default of this broker (by the ``node.id`` in ``meta.properties``), or
+    of all brokers, as far as it was set in the running cluster: what is in a ``server.properties`` is not known. None
+    where neither the log directory of the partition nor ``others``, the broker's other ones, have a
+    ``__cluster_metadata`` with the topic, or that does not say."""
     cluster = _cluster_with(topic, directory, others)
     above = directory.parent
     if cluster is None or above is None:

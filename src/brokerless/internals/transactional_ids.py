@@ -25,7 +25,7 @@ STATES = (
 
 
 def transactional_id_rows(records: Iterable[tuple[RawRecord, InternalRecord]]) -> list[dict[str, Any]]:
-    """The rows of the table ``transactionalIds``, from the last record of each key."""
+    """Return the rows of the table ``transactionalIds``, from the last record of each key."""
     rows: list[dict[str, Any]] = []
     for entry, record in records:
         data = record.data

@@ -298,8 +298,8 @@ def _with_remote(partitions: Sequence[PartitionPath], remote: Location) -> list[
 
 
 def log_directories_below(location: Location, depth: int = DEPTH, most: int | None = None) -> list[Location]:
-    """The log directories in a directory, at most so many levels below it, sorted; a log directory is itself one, and
-    nothing is looked for in it. ``most``: how many directories are listed at most. What cannot be listed has none."""
+    """Return the log directories in a directory, at most so many levels below it, sorted; a log directory is itself
+    one, and nothing is looked for in it. ``most``: how many are listed at most. What cannot be listed has none."""
     found: list[Location] = []
     level, listed = [location], 0
     for _ in range(depth + 1):
@@ -398,7 +398,7 @@ def describe_partition(
 
 
 def deleted_segments(partition: PartitionPath) -> PartitionPath:
-    """The segments of a partition that wait for their deletion (``.log.deleted``), as a partition of its own."""
+    """Return the segments of a partition that wait for their deletion (``.log.deleted``), as a partition of its own."""
     found = (each for each in partition.completion.removed("deleted") if each.file.kind == "log")
     segments = sorted((SegmentPaths(each.file.offset, each.entry) for each in found), key=lambda each: each.base_offset)
     return PartitionPath(partition.topic, partition.partition, partition.location, segments=tuple(segments))

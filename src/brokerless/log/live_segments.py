@@ -66,7 +66,7 @@ class OpenSegment:
         return following is None or (last_offset is not None and last_offset + 1 >= following)
 
     def graded(self, report: Report) -> Report:
-        """A report of what is wrong with this file, by whether the log goes on after it."""
+        """Return a report of what is wrong with this file, by whether the log goes on after it."""
         return report if self.is_last else within_log(report)
 
     @property
@@ -79,8 +79,8 @@ class OpenSegment:
 
 
 def open_segments(partition: PartitionPath, report: Report, selected: Range = EVERYTHING) -> Iterator[OpenSegment]:
-    """The segments that hold the selected offsets, in order, each until the next is taken. What cannot be opened is
-    reported and passed over; raises :class:`UnreadableError` only if it is the very path that was passed.
+    """Yield the segments that hold the selected offsets, in order, each until the next is taken. What cannot be opened
+    is reported and passed over; raises :class:`UnreadableError` only if it is the very path that was passed.
 
     Every batch comes once, and every batch comes that the log still has when it is its turn. Offsets that were deleted
     in the meantime are reported (``deleted-meanwhile``, a warning): a consumer that is as far has lost them as well.
@@ -144,7 +144,8 @@ def check_permitted(partitions: Iterable[PartitionPath]) -> None:
 
 
 def open_listed(segment: SegmentPaths, is_last: bool) -> File:
-    """The log of a segment, if it is the file that was listed; its path is the listed one, whatever it is called now.
+    """Return the log of a segment, if it is the file that was listed; its path is the listed one, whatever it is called
+    now.
 
     ``is_last``: it may have grown. Raises :class:`ReplacedError` where it is another file, or none, and
     :class:`UnreadableError` where it cannot be opened.
@@ -192,8 +193,8 @@ def is_unchanged(segment: SegmentPaths) -> bool:
 
 
 def segment_now(segment: SegmentPaths) -> tuple[SegmentPaths | None, tuple[DirectoryEntry, ...]]:
-    """A segment of this machine as its files are now, None without a log; and what lies beside it that is to get its
-    names, or lost them. Only these names are looked up: a directory has as many as there are segments."""
+    """Return a segment of this machine as its files are now, None without a log; and what lies beside it that is to get
+    its names, or lost them. Only these names are looked up: a directory has as many as there are segments."""
     directory = segment.log.location.at(segment.log.path.removesuffix(segment.log.name))
     listed = [names.segment_file(segment.base_offset, kind, state) for state in _STATES for kind in _KINDS]
     entries = [entry for name in listed if (entry := directory.find_entry(name)) is not None]

@@ -188,7 +188,7 @@ def is_internal(topic: str | None) -> bool:
 
 
 def partition_directory(topic: str, partition: int) -> str:
-    """The name of a live partition's directory."""
+    """Return the name of a live partition's directory."""
     return f"{topic}-{partition}"
 
 
@@ -217,7 +217,7 @@ def parse_unknown_file(name: str) -> SegmentFile | None:
 
 
 def segment_file(offset: int, kind: SegmentFileKind, state: SegmentFileState = "live", epoch: int | None = None) -> str:
-    """The name of a file by what it is; ``epoch`` for KRaft snapshots."""
+    """Return the name of a file by what it is; ``epoch`` for KRaft snapshots."""
     prefix = f"{offset:020d}" if epoch is None else f"{offset:020d}-{epoch:010d}"
     return prefix + _SUFFIX_OF[kind] + _STATE_SUFFIX_OF[state]
 

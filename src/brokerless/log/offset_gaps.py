@@ -92,7 +92,7 @@ def _following(partition: PartitionPath, segment: SegmentPaths) -> SegmentPaths 
 
 
 def missing_segment(opened: OpenSegment) -> Finding | None:
-    """A finding about the offsets between a segment and the one that follows it, if something is missing."""
+    """Return a finding about the offsets between a segment and the one that follows it, if something is missing."""
     partition = opened.partition
     following = _following(partition, opened.segment)
     if following is None or (following is partition.segments[-1] and following.log.size == 0):
@@ -112,7 +112,7 @@ def missing_segment(opened: OpenSegment) -> Finding | None:
 
 
 def replaced_offsets(partition: PartitionPath) -> list[Span]:
-    """The offsets that the next start of a broker deletes, although no other file has them."""
+    """Return the offsets that the next start of a broker deletes, although no other file has them."""
     completion = partition.completion
     return [] if completion.as_it_lies else union(span for _, spans in completion.lost for span in spans)
 
@@ -127,7 +127,7 @@ def _remedy(partition: PartitionPath, following: SegmentPaths) -> str:
 
 
 def missing_head(partition: PartitionPath) -> Finding | None:
-    """A finding about the offsets between the log start offset that is recorded and the first segment.
+    """Return a finding about the offsets between the log start offset that is recorded and the first segment.
 
     Where retention removed them, the record is old, as a broker brings it up to date every minute: then the segments
     still wait for their deletion, or the leader epochs begin with the first segment
@@ -202,8 +202,8 @@ def check_names(partition: PartitionPath) -> Iterator[Finding]:
 
 
 def missing_end(partition: PartitionPath) -> Finding | None:
-    """A finding about the end of a log whose last segment is empty, although one of its indexes has entries: a broker
-    writes those after their batches, and truncates all of these files together."""
+    """Return a finding about the end of a log whose last segment is empty, although one of its indexes has entries: a
+    broker writes those after their batches, and truncates all of these files together."""
     last = partition.segments[-1] if partition.segments else None
     if last is None or last.log.size != 0:
         return None
@@ -235,7 +235,7 @@ def _finding(segment: SegmentPaths, start: int, text: str) -> Finding:
 
 
 def missing_offsets(finding: Finding) -> range:
-    """The offsets that such a finding is about: up to where its segment begins."""
+    """Return the offsets that such a finding is about: up to where its segment begins."""
     file = names.parse_segment_file(directory_name(finding.file))
     assert file is not None
     assert finding.offset is not None
@@ -243,8 +243,8 @@ def missing_offsets(finding: Finding) -> range:
 
 
 def missing_after(partition: PartitionPath, segment: SegmentPaths, following: SegmentPaths, file: File) -> range | None:
-    """The offsets between a segment (``file``) and the one that follows it, if compaction does not explain them, from
-    the log start offset on.
+    """Return the offsets between a segment (``file``) and the one that follows it, if compaction does not explain them,
+    from the log start offset on.
 
     None as well where the segment's batches break off, or its last one is damaged: that is reported where it is read.
     """

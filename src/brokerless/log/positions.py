@@ -22,7 +22,8 @@ _LARGEST = 1 << 20
 
 
 def position_of_offset(file: File, segment: SegmentPaths, offset: int) -> int:
-    """A position (bytes) in the segment's log where a batch begins, so that all records from ``offset`` on follow."""
+    """Return a position (bytes) in the segment's log where a batch begins, so that all records from ``offset`` on
+    follow."""
     if segment.offset_index is None or offset <= segment.base_offset:
         return 0
     index = load_offset_index(segment.offset_index.location, segment.base_offset)
@@ -31,8 +32,9 @@ def position_of_offset(file: File, segment: SegmentPaths, offset: int) -> int:
 
 
 def first_position(file: File, segment: SegmentPaths, offset: int) -> int:
-    """The position (bytes) of the first batch that ends, or begins, at ``offset`` or later; the last batch's end where
-    none does. Exact, where :func:`position_of_offset` is a hint: what is before has been read with lower offsets."""
+    """Return the position (bytes) of the first batch that ends, or begins, at ``offset`` or later; the last batch's end
+    where none does. Exact, where :func:`position_of_offset` is a hint: what is before has been read with lower
+    offsets."""
     start = position_of_offset(file, segment, offset)
     for chunk in scan_headers(file, ignore, start, step=_step(file)):
         batches = chunk.batches
@@ -44,8 +46,8 @@ def first_position(file: File, segment: SegmentPaths, offset: int) -> int:
 
 
 def highest_before(file: File, segment: SegmentPaths, position: int) -> int:
-    """The highest offset of the batches shortly before ``position`` (bytes), where a batch begins; -1 for none. By the
-    offset index, whose offsets go up, those before are lower."""
+    """Return the highest offset of the batches shortly before ``position`` (bytes), where a batch begins; -1 for none.
+    By the offset index, whose offsets go up, those before are lower."""
     if not position:
         return -1
     start = 0
@@ -59,7 +61,7 @@ def highest_before(file: File, segment: SegmentPaths, position: int) -> int:
 
 
 def end_position(file: File, segment: SegmentPaths, offset: int) -> int:
-    """The position (bytes) after the last batch that begins before ``offset``."""
+    """Return the position (bytes) after the last batch that begins before ``offset``."""
     end, last_before = position_of_offset(file, segment, offset), -1
     for chunk in scan_headers(file, ignore, end, step=_step(file)):
         batches = chunk.batches
@@ -74,7 +76,8 @@ def end_position(file: File, segment: SegmentPaths, offset: int) -> int:
 
 
 def last_indexed(file: File, segment: SegmentPaths) -> int:
-    """The position (bytes) of the last batch that the offset index knows, if a true batch is there, or else 0."""
+    """Return the position (bytes) of the last batch that the offset index knows, if a true batch is there, or else
+    0."""
     if segment.offset_index is None:
         return 0
     index = load_offset_index(segment.offset_index.location, segment.base_offset)
@@ -97,8 +100,8 @@ def is_followed(file: File, chunk: Chunk) -> bool:
 
 
 def header_at(file: File, position: int, least: int = layouts.HEADER_SIZE_UP_TO_MAGIC) -> Batches | None:
-    """The header of the batch that begins at ``position`` (bytes); None where the file has less than ``least`` bytes
-    from there on."""
+    """Return the header of the batch that begins at ``position`` (bytes); None where the file has less than ``least``
+    bytes from there on."""
     head = file.read(position, layouts.BATCH_V2_SIZE)
     return None if len(head) < least else read_headers(head, np.zeros(1, np.int64))
 

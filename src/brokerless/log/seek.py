@@ -27,8 +27,8 @@ _MOST_HEADERS = 1 << 18
 
 
 def last_offset(file: File, segment: SegmentPaths, report: Report = ignore) -> int | None:
-    """The offset of the segment's last record, by the header of the last batch; None if there is no batch. ``report``:
-    what is wrong with the end of the file.
+    """Return the offset of the segment's last record, by the header of the last batch; None if there is no batch.
+    ``report``: what is wrong with the end of the file.
 
     Source: ``LogSegment.readNextOffset`` (4.1.1). A batch before it at a larger offset is damaged. Where the last one
     has a wrong size that leads over intact batches to the end of the file, the last of these counts.
@@ -77,8 +77,8 @@ def _last_offset_with(headers: list[Chunk] | None, file: File, segment: SegmentP
 
 
 def scan_headers_to_end(file: File, report: Report, start: int = 0) -> Iterator[Chunk]:
-    """The batches of a log's last segment by their headers, as :func:`scan_headers` gives them from a position (bytes)
-    on; and where the last one ends with the file as its size is wrong, the intact ones that it leads over."""
+    """Yield the batches of a log's last segment by their headers, as :func:`scan_headers` gives them from a position
+    (bytes) on; and where the last one ends with the file as its size is wrong, the intact ones that it leads over."""
     last = None
     for chunk in scan_headers(file, report, start):
         yield chunk
@@ -131,7 +131,7 @@ def from_reported_start(partition: PartitionPath, report: Report) -> Range:
 def offset_for_timestamp(
     partition: PartitionPath, timestamp: int, max_batch_bytes: int | None = None
 ) -> tuple[int, int] | None:
-    """The first record from the log start offset on whose timestamp (ms) is at least ``timestamp``, as (offset,
+    """Return the first record from the log start offset on whose timestamp (ms) is at least ``timestamp``, as (offset,
     timestamp); None if there is none.
 
     As ``KafkaConsumer.offsetsForTimes``; found through the time index where there is a valid one, and the largest
@@ -163,8 +163,8 @@ def _has_timestamp(file: File, timestamp: int) -> bool:
 
 
 def position_of_timestamp(file: File, segment: SegmentPaths, timestamp: int) -> int:
-    """A position (bytes) in the segment's log where a batch begins, so that all records whose timestamp (ms) is at
-    least this follow, by the time index and the offset index."""
+    """Return a position (bytes) in the segment's log where a batch begins, so that all records whose timestamp (ms) is
+    at least this follow, by the time index and the offset index."""
     if segment.time_index is None or segment.offset_index is None:
         return 0
     index = load_time_index(segment.time_index.location, segment.base_offset)
@@ -176,8 +176,8 @@ def position_of_timestamp(file: File, segment: SegmentPaths, timestamp: int) -> 
 
 
 def start_position(file: File, segment: SegmentPaths, selected: Range) -> int:
-    """A position (bytes) in the segment's log where a batch begins, so that all records that are selected by offsets,
-    and by times if batches are passed over by these, follow."""
+    """Return a position (bytes) in the segment's log where a batch begins, so that all records that are selected by
+    offsets, and by times if batches are passed over by these, follow."""
     start = 0
     if selected.start_offset is not None:
         start = position_of_offset(file, segment, selected.start_offset)

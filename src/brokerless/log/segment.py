@@ -141,7 +141,7 @@ def scan(
     *,
     chain_only: bool = False,
 ) -> Generator[Chunk]:
-    """The batches that begin in ``[start, end)``, scanning from ``start``, as Kafka's reader does
+    """Return the batches that begin in ``[start, end)``, scanning from ``start``, as Kafka's reader does
     (``FileLogInputStream``, 3.9.1); ``start`` must be where a batch starts. Reports where the chain breaks, and how it
     ends, if oddly. ``windows``: reads the file, if something else does so ahead. ``chain_only``: ends where the chain
     breaks, as a broker does.
@@ -316,8 +316,8 @@ def _ends_intact(buffer: NDArray[np.uint8], batches: Batches) -> bool:
 
 
 def read_in_one_pass(file: File, one_pass: OnePass | None, start: int, until: int) -> Chunk | None:
-    """The next batches of a local file that are read in one pass. Where they do not follow those before, one of these
-    may be damaged and hide others, but not if they are intact."""
+    """Return the next batches of a local file that are read in one pass. Where they do not follow those before, one of
+    these may be damaged and hide others, but not if they are intact."""
     if one_pass is None or not isinstance(file, LocalFile):
         return None
     passed = one_pass.read(file.descriptor, start, until, file.size)
@@ -362,7 +362,7 @@ class _Break:
 
 
 def last_batches(before: Batches, batches: Batches, base: int, size: int) -> Batches:
-    """The last batches of a file of ``size`` bytes up to those of a window, which begins at ``base``."""
+    """Return the last batches of a file of ``size`` bytes up to those of a window, which begins at ``base``."""
     few = MOST_BROKEN + 2
     positions = np.concatenate([before.positions[-few:], batches.positions[-few:] + base])[-few:]
     return Batches(positions, np.concatenate([before.raw[-few:], batches.raw[-few:]])[-few:], size)
@@ -421,12 +421,12 @@ def graded_within_log(finding: Finding) -> Finding:
 
 
 def within_log(report: Report) -> Report:
-    """A report for such a segment."""
+    """Return a report for such a segment."""
     return lambda finding: report(graded_within_log(finding))
 
 
 def check(chunk: Chunk, valid: NDArray[np.bool_], computed: NDArray[np.int64], path: str) -> Iterator[Finding]:
-    """A finding for each batch whose checksum is not that of its bytes."""
+    """Yield a finding for each batch whose checksum is not that of its bytes."""
     batches = chunk.batches
     for row in np.flatnonzero(~valid).tolist():
         position, offset = int(chunk.positions[row]), int(batches.entry_offset[row])

@@ -21,9 +21,9 @@ from brokerless.progress import Report
 def walk(
     partition: PartitionPath, report: Report, selected: Range = EVERYTHING, requested: Range | None = None
 ) -> Iterator[OpenSegment]:
-    """The segments that hold the selected offsets, as :func:`open_segments` yields them, and raises. What is missing of
-    the log and nothing explains is reported where reading comes to it, as far as it is in ``requested`` (by default
-    what is selected): before the first segment, between two, and at the end."""
+    """Yield the segments that hold the selected offsets, as :func:`open_segments` yields them, and raises. What is
+    missing of the log and nothing explains is reported where reading comes to it, as far as it is in ``requested`` (by
+    default what is selected): before the first segment, between two, and at the end."""
     requested = selected if requested is None else requested
     check_head(partition, report, requested)
     yield from walk_part(partition, report, selected, requested)
@@ -52,5 +52,6 @@ def check_ends(partition: PartitionPath, report: Report, requested: Range = EVER
 
 
 def start_of(opened: OpenSegment, selected: Range) -> int:
-    """The position (bytes) in an open segment where a batch begins, so that all that is selected of it follows."""
+    """Return the position (bytes) in an open segment where a batch begins, so that all that is selected of it
+    follows."""
     return max(opened.start, start_position(opened.file, opened.segment, selected))

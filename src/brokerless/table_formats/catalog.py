@@ -51,7 +51,7 @@ class Catalog:
 
 
 def table_name(topic: str) -> str:
-    """The name of a topic's table: every character that not all engines take in a name is ``_``.
+    """Return the name of a topic's table: every character that not all engines take in a name is ``_``.
 
     Raises :class:`UsageError` for what is no topic's name.
     """

@@ -18,7 +18,7 @@ _NAME = re.compile(r"[\w@$#:/-]{1,255}")
 
 
 def stored_type(type_: Any, form: TableFormat) -> pa.DataType:
-    """The type that a table has for values of a type, with times of day of their own (see ``times_of_day``).
+    """Return the type that a table has for values of a type, with times of day of their own (see ``times_of_day``).
 
     Times are in microseconds. A struct whose fields' names a table cannot have is JSON text: two that differ only
     by case, a dot or a space in one. In Delta, which cannot widen a column, whole numbers are long and floats double.
@@ -51,8 +51,8 @@ def stored_type(type_: Any, form: TableFormat) -> pa.DataType:
 
 
 def file_type(type_: Any) -> pa.DataType:
-    """The type that Parquet files without a table have: a struct with names that differ only by case is JSON text, as
-    in a table, since Spark refuses such files."""
+    """Return the type that Parquet files without a table have: a struct with names that differ only by case is JSON
+    text, as in a table, since Spark refuses such files."""
     t = pa.types
     if t.is_struct(type_):
         if len({field.name.casefold() for field in type_}) < type_.num_fields:
@@ -64,7 +64,7 @@ def file_type(type_: Any) -> pa.DataType:
 
 
 def too_wide(type_: Any, path: str) -> Iterator[tuple[str, int]]:
-    """The paths of structs that have more fields than a table gets columns of one, and how many."""
+    """Yield the paths of structs that have more fields than a table gets columns of one, and how many."""
     t = pa.types
     if t.is_struct(type_):
         if type_.num_fields > MAX_FIELDS:
@@ -76,9 +76,9 @@ def too_wide(type_: Any, path: str) -> Iterator[tuple[str, int]]:
 
 
 def evolved_type(now: Any, wanted: Any, form: TableFormat) -> pa.DataType:
-    """The type of a column that is ``now`` and is to have values of the type ``wanted`` as well, as the format lets it
-    evolve: fields are added, but those that a table cannot have (see :func:`stored_type`), numbers widened (Iceberg).
-    What cannot become the other keeps its type."""
+    """Return the type of a column that is ``now`` and is to have values of the type ``wanted`` as well, as the format
+    lets it evolve: fields are added, but those that a table cannot have (see :func:`stored_type`), numbers widened
+    (Iceberg). What cannot become the other keeps its type."""
     t = pa.types
     if now == wanted:
         return now
@@ -103,9 +103,9 @@ def evolved_type(now: Any, wanted: Any, form: TableFormat) -> pa.DataType:
 
 
 def decoded_type(stored: Any, found: Any, form: TableFormat) -> pa.DataType:
-    """The type to decode into for a column of the type ``stored``: that of the schemas (``found``) where its values can
-    be converted without loss, else the column's, so that what does not fit fails where it is decoded. Fields that are
-    null everywhere are there as such, also those that have no column, so that decoders know their names."""
+    """Return the type to decode into for a column of the type ``stored``: that of the schemas (``found``) where its
+    values can be converted without loss, else the column's, so that what does not fit fails where it is decoded. Fields
+    that are null everywhere are there as such, also those that have no column, so that decoders know their names."""
     t = pa.types
     if t.is_struct(stored) and t.is_struct(found):
         types = {field.name: field.type for field in found}
@@ -132,7 +132,8 @@ def _widens(one: Any, two: Any) -> bool:
 
 
 def plain_type(type_: Any) -> pa.DataType:
-    """A type as pyiceberg or deltalake give it, in the form that Arrow has for most: no large strings, no views."""
+    """Return a type as pyiceberg or deltalake give it, in the form that Arrow has for most: no large strings, no
+    views."""
     t = pa.types
     if t.is_struct(type_):
         return pa.struct([plain_field(field) for field in type_])
@@ -151,7 +152,7 @@ def plain_field(field: pa.Field) -> pa.Field:
 
 
 def convert(column: Any, type_: Any) -> Column:
-    """A decoded column in the type that its table has."""
+    """Return a decoded column in the type that its table has."""
     t = pa.types
     if not t.is_nested(type_):
         if column.type == type_:

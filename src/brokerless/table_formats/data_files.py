@@ -97,7 +97,7 @@ class DataTarget:
 
 
 def data_file_name(date: str, partition: int, first_offset: int) -> str:
-    """The name of a data file; no two have one, as an older commit may list a file of the same offsets."""
+    """Return the name of a data file; no two have one, as an older commit may list a file of the same offsets."""
     return f"date={date}/partition-{partition}-{first_offset:020d}-brokerless-{uuid4().hex}.parquet"
 
 
@@ -182,8 +182,8 @@ def is_there_remote(form: TableFormat, directory: str, name: str, settings: Mapp
 
 
 def missing_files(target: DataTarget, urls: Iterable[str]) -> list[str]:
-    """Those of a table's data files that are not there, as the table names them. Of an object store, the
-    table's directory is listed once; files elsewhere are not looked for."""
+    """Return those of a table's data files that are not there, as the table names them. Of an object store, the table's
+    directory is listed once; files elsewhere are not looked for."""
     if target.is_local:
         return [paths.local(each) for each in urls if not paths.is_remote(each) and not _is_there_local(each)]
     root = f"{paths.same_place(target.directory.rstrip('/'))}/"

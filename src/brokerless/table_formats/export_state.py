@@ -177,7 +177,7 @@ def file_name(partition: int, first_offset: int) -> str:
 
 
 def load(directory: Location, topic: str) -> ExportState | None:
-    """The manifest of a topic; None if nothing of it was exported.
+    """Return the manifest of a topic; None if nothing of it was exported.
 
     Raises :class:`UnreadableError` for one that cannot be read, and UsageError for files without one.
     """

@@ -26,13 +26,13 @@ def columns_with_bounds(schema: pa.Schema, without: Iterable[int]) -> Any:
 
 
 def float_columns(schema: pa.Schema) -> set[int]:
-    """The numbers of the columns that may have a NaN."""
+    """Return the numbers of the columns that may have a NaN."""
     leaves = (leaf for field in schema for leaf in _leaf_types(field.type))
     return {number for number, leaf in enumerate(leaves) if pa.types.is_floating(leaf)}
 
 
 def nan_columns(batches: Iterable[pa.RecordBatch]) -> set[int]:
-    """The numbers of the columns that have a NaN."""
+    """Return the numbers of the columns that have a NaN."""
     found: set[int] = set()
     for batch in batches:
         number = 0
@@ -46,7 +46,7 @@ def nan_columns(batches: Iterable[pa.RecordBatch]) -> set[int]:
 
 
 def floats_without_bounds(footer: Any) -> set[str]:
-    """The paths of a file's columns of floating-point numbers that have values and no bounds."""
+    """Return the paths of a file's columns of floating-point numbers that have values and no bounds."""
     found: set[str] = set()
     for group in range(footer.num_row_groups):
         row_group = footer.row_group(group)

@@ -35,8 +35,8 @@ _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 
 
 def table_schema(decoded: pa.Schema, form: TableFormat) -> pa.Schema:
-    """The columns of a table for records of a schema, which may be decoded; times of day are such, and Delta's ``date``
-    is not there."""
+    """Return the columns of a table for records of a schema, which may be decoded; times of day are such, and Delta's
+    ``date`` is not there."""
     own = [pa.field(name, stored_type(decoded.field(name).type, form)) for name in ("key", "value")]
     names = ("keyRaw", "keyError", "valueRaw", "valueError")
     rest = [pa.field(name, decoded.field(name).type) for name in names if name in decoded.names]

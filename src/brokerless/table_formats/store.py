@@ -16,8 +16,8 @@ def open_store(
     to: Location | None,
     catalog: Catalog | None = None,
 ) -> TableStore:
-    """The tables of a catalogue, or in a directory, whose options are deltalake's; Iceberg's settings of storage are
-    properties of the catalogue.
+    """Return the tables of a catalogue, or in a directory, whose options are deltalake's; Iceberg's settings of storage
+    are properties of the catalogue.
 
     Raises :class:`UsageError` where it is not said where tables are.
     """

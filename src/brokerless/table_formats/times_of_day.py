@@ -17,8 +17,8 @@ _KEY, _ITEM = "{}", "[]"
 
 
 def physical_type(type_: Any) -> pa.DataType:
-    """The type that a table's files and its schema have: times of day are whole numbers of microseconds, as neither
-    Delta nor Spark's reader of Iceberg has a type for them."""
+    """Return the type that a table's files and its schema have: times of day are whole numbers of microseconds, as
+    neither Delta nor Spark's reader of Iceberg has a type for them."""
     t = pa.types
     if t.is_struct(type_):
         return pa.struct([field.with_type(physical_type(field.type)) for field in type_])
@@ -35,12 +35,12 @@ def physical_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def dump(schema: pa.Schema) -> str:
-    """The text of the property of a table with these columns."""
+    """Return the text of the property of a table with these columns."""
     return json.dumps(sorted(path for field in schema for path in _paths(field.type, field.name)))
 
 
 def with_times(schema: pa.Schema, text: str | None) -> pa.Schema:
-    """The columns of a table with times of day where its property names them."""
+    """Return the columns of a table with times of day where its property names them."""
     paths = _parse(text)
     return pa.schema([field.with_type(_with_times(field.type, field.name, paths)) for field in schema])
 

@@ -142,7 +142,7 @@ class Batcher:
         return 0 if self._left is None else self._left.nbytes
 
     def add(self, rows: pa.RecordBatch, numbers: Int64s) -> Iterator[Cut | Encoded]:
-        """Those batches that are full now, some at a time: cut, or encoded already where that takes no longer.
+        """Yield those batches that are full now, some at a time: cut, or encoded already where that takes no longer.
         ``rows``: as :func:`rows.normalize` gives them, one or more; ``numbers``: the number of each in the input, shape
         ``(len(rows),)``, for errors.
 
@@ -169,7 +169,7 @@ class Batcher:
         yield from self._cut(batch, is_last=False)
 
     def finish(self) -> Iterator[Cut | Encoded]:
-        """The last batch, if there is one."""
+        """Yield the last batch, if there is one."""
         if self._filler is not None:
             yield from map(_whole, self._filler.finish())
         left, self._left = self._left, None

@@ -24,8 +24,8 @@ OnUnreadable = Callable[[UnreadableError], None]
 
 
 def read_records(partitions: Iterable[PartitionPath], options: ReadOptions) -> pa.RecordBatchReader:
-    """The records of several partitions, one partition after the other. The range applies to each of them, the limit
-    to all."""
+    """Return the records of several partitions, one partition after the other. The range applies to each of them, the
+    limit to all."""
     return pa.RecordBatchReader.from_batches(options.schema(), _read_in_turn(partitions, options))
 
 
@@ -47,8 +47,8 @@ def _read_in_turn(partitions: Iterable[PartitionPath], options: ReadOptions) -> 
 def read_prepared(
     partition: PartitionPath, options: ReadOptions, prepare: Prepare | None = None
 ) -> Iterator[tuple[pa.RecordBatch, Any]]:
-    """The records of one partition, and for each record batch what ``prepare`` makes of it in the thread that decoded
-    it; None where no thread did. The limit says how many records will be taken; it ends nothing here."""
+    """Return the records of one partition, and for each record batch what ``prepare`` makes of it in the thread that
+    decoded it; None where no thread did. The limit says how many records will be taken; it ends nothing here."""
     from brokerless.tables.prepared_records import prepared_records
 
     return prepared_records(partition, options, prepare)
@@ -61,7 +61,7 @@ def read_batches(
     on_damage: Report | None = None,
     done: Done = ignore,
 ) -> pa.RecordBatchReader:
-    """The batches of several partitions, one partition after the other (schema :data:`schemas.BATCHES`).
+    """Return the batches of several partitions, one partition after the other (schema :data:`schemas.BATCHES`).
 
     Only headers are read, unless ``isValid`` (checksums) or ``baseOffset`` (of wrapper messages) is requested.
     ``on_damage``: called with each finding; without it, the first error is raised.

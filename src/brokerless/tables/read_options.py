@@ -114,7 +114,7 @@ def range_of(
     *,
     prune: bool = True,
 ) -> Range:
-    """A range as callers give it; one that ends before it starts has no record. Raises :class:`UsageError` for what is
-    no offset or no time."""
+    """Return a range as callers give it; one that ends before it starts has no record. Raises :class:`UsageError` for
+    what is no offset or no time."""
     first, end = whole_number("start_offset", start_offset), whole_number("end_offset", end_offset)
     return Range(first, end, milliseconds(start_timestamp), milliseconds(end_timestamp), prune=prune)

@@ -67,7 +67,7 @@ class RowSource:
 
 
 def project(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
-    """The schema of some columns, in the requested order. Raises :class:`UsageError` for an unknown one."""
+    """Return the schema of some columns, in the requested order. Raises :class:`UsageError` for an unknown one."""
     if columns is None:
         return schema
     if isinstance(columns, str) or not isinstance(columns, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -221,7 +221,7 @@ def chunk_batches(
     report: Report,
     max_batch_bytes: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """A chunk's batch headers as Arrow record batches, nearly always one; wrapper messages are looked into where
+    """Yield a chunk's batch headers as Arrow record batches, nearly always one; wrapper messages are looked into where
     ``schema`` needs it, as far as they inflate to ``max_batch_bytes``; larger ones are reported, after the batches."""
     wrappers = None
     if "baseOffset" in schema.names and chunk.batches.is_wrapper.any():
@@ -282,7 +282,7 @@ def headers_batches(
 
 
 def transactions_table(transactions: Transactions, source: RowSource) -> pa.Table:
-    """The transactions of one partition (schema :data:`schemas.TRANSACTIONS`)."""
+    """Return the transactions of one partition (schema :data:`schemas.TRANSACTIONS`)."""
     rows = [
         {
             "topic": source.topic,
@@ -304,7 +304,7 @@ def transactions_table(transactions: Transactions, source: RowSource) -> pa.Tabl
 
 
 def segment_row(segment: SegmentPaths, source: RowSource, summary: SegmentSummary) -> dict[str, Any]:
-    """One row of the segments table (schema :data:`schemas.SEGMENTS`)."""
+    """Return one row of the segments table (schema :data:`schemas.SEGMENTS`)."""
     return {
         "topic": source.topic,
         "partition": source.partition,

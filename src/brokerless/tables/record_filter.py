@@ -189,7 +189,7 @@ def parse_header(text: str) -> tuple[str, bytes]:
 
 
 def given_header(header: tuple[str, bytes | str]) -> tuple[str, bytes]:
-    """A header as Python code gives it; text is UTF-8. Raises :class:`UsageError` for what is no pair."""
+    """Return a header as Python code gives it; text is UTF-8. Raises :class:`UsageError` for what is no pair."""
     if isinstance(header, tuple | list) and len(header) == 2:  # pyright: ignore[reportUnnecessaryIsInstance, reportUnnecessaryComparison]
         name, value = header
         if isinstance(name, str) and isinstance(value, bytes | str):  # pyright: ignore[reportUnnecessaryIsInstance]

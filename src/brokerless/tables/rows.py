@@ -105,7 +105,7 @@ def _size(column: Column) -> int:
 
 
 def normalize(batch: pa.RecordBatch, first_row: int = 0, timestamp: int | None = None) -> pa.RecordBatch:
-    """A batch with the columns :data:`CONTENTS`, and those of :data:`PLACES` that it has, in the types of
+    """Return a batch with the columns :data:`CONTENTS`, and those of :data:`PLACES` that it has, in the types of
     ``schemas.RECORDS`` (topics as a dictionary), without nulls but in key, value, topic and partition; and
     ``isControl`` if it is there.
 
@@ -134,7 +134,7 @@ def normalize(batch: pa.RecordBatch, first_row: int = 0, timestamp: int | None =
 
 
 def headers_column(ends: NDArray[np.int32], keys: Column, values: Column) -> Column:
-    """A column of headers: those of row ``i`` are ``ends[i]`` to ``ends[i + 1]`` of ``keys`` and ``values``."""
+    """Return a column of headers: those of row ``i`` are ``ends[i]`` to ``ends[i + 1]`` of ``keys`` and ``values``."""
     pairs = pa.StructArray.from_arrays([keys, values], fields=list(HEADERS.value_type.fields))
     return arrow.column_of(HEADERS, len(ends) - 1, [None, ends], [pairs])
 

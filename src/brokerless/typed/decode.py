@@ -38,7 +38,7 @@ def decode_batch(topic_type: TopicType, batch: pa.RecordBatch) -> pa.RecordBatch
 
 @lru_cache(maxsize=32)
 def decoder_of(topic_type: TopicType) -> TopicDecoder:
-    """A decoder, whose compiled schemas are used for all batches."""
+    """Return a decoder, whose compiled schemas are used for all batches."""
     return TopicDecoder(topic_type)
 
 
@@ -75,7 +75,7 @@ class SideDecoder:
     def decode(
         self, column: Column, headers: Column | None, is_control: NDArray[np.uint8] | None = None
     ) -> tuple[Column, Reasons]:
-        """The typed column, and why rows of it have no value, or not all of it."""
+        """Return the typed column, and why rows of it have no value, or not all of it."""
         rows = len(column)
         is_framed = self.side.format == SCHEMA
         frames = framing.find_frames(column, self.name, headers) if is_framed else _unframed(column)
@@ -156,7 +156,7 @@ class SideDecoder:
 
 
 def plain_decoder(side: SideType) -> PayloadDecoder:
-    """The decoder of a format without schemas."""
+    """Return the decoder of a format without schemas."""
     name, prefix = side.format, ""
     for each in WINDOWS:
         if name.startswith(each):

@@ -49,12 +49,13 @@ class Frames:
 
 
 def registry_of(framing: str) -> str:
-    """The registry whose framing it is, whatever form its payloads have."""
+    """Return the registry whose framing it is, whatever form its payloads have."""
     return framing.removesuffix("-zlib").removesuffix("-json")
 
 
 def find_frames(column: Column, side: str, headers: Column | None = None) -> Frames:
-    """The frames of a column of bytes; ``side`` is ``key`` or ``value``, ``headers`` those of the same records."""
+    """Return the frames of a column of bytes; ``side`` is ``key`` or ``value``, ``headers`` those of the same
+    records."""
     rows = len(column)
     bounds = arrow.ends(column).astype(np.int64) if rows else np.zeros(1, np.int64)
     starts, ends, data = bounds[:-1].copy(), bounds[1:].copy(), arrow.data(column)
@@ -164,12 +165,12 @@ def _header_frame(framing: str | None, value: bytes | None) -> Frame | None:
 
 
 def payloads(frames: Frames, rows: NDArray[np.int64]) -> list[bytes]:
-    """The bytes of some rows after their frames."""
+    """Return the bytes of some rows after their frames."""
     data = frames.data
     bounds = zip(frames.starts[rows].tolist(), frames.ends[rows].tolist(), strict=True)
     return [data[start:end].tobytes() for start, end in bounds]
 
 
 def empty(type_: pa.DataType, rows: int) -> Column:
-    """A column of nulls."""
+    """Return a column of nulls."""
     return pa.nulls(rows, type_)

@@ -31,12 +31,12 @@ _EXACT = Context(prec=100_000, Emin=MIN_EMIN, Emax=MAX_EMAX)
 
 
 def merge_types(types: Iterable[pa.DataType]) -> pa.DataType:
-    """One type for all; null for none."""
+    """Return one type for all; null for none."""
     return reduce(merge, types, pa.null())
 
 
 def merge(one: Any, two: Any) -> pa.DataType:
-    """One type for two. Fields are in the order of the first, then those that only the second one has."""
+    """Return one type for two. Fields are in the order of the first, then those that only the second one has."""
     t = pa.types
     if one == two or t.is_null(two):
         return one
@@ -66,8 +66,8 @@ def merge(one: Any, two: Any) -> pa.DataType:
 
 
 def without_nulls(type_: Any) -> pa.DataType:
-    """A type with text for what was null everywhere, and for structs without fields, as few readers of tables have
-    types for them."""
+    """Return a type with text for what was null everywhere, and for structs without fields, as few readers of tables
+    have types for them."""
     t = pa.types
     if t.is_struct(type_):
         fields = [pa.field(field.name, without_nulls(field.type)) for field in type_]
@@ -114,8 +114,8 @@ class UnfitError(ValueError):
 
 
 def without_conflicts(type_: Any, known: Any) -> pa.DataType:
-    """A type without what cannot be merged with ``known``, which keeps its type: an object where that has none, or
-    the other way round, is null."""
+    """Return a type without what cannot be merged with ``known``, which keeps its type: an object where that has none,
+    or the other way round, is null."""
     t = pa.types
     if t.is_struct(type_) and t.is_struct(known):
         types = {field.name: field.type for field in known}
@@ -129,9 +129,9 @@ def without_conflicts(type_: Any, known: Any) -> pa.DataType:
 
 
 def conform(value: Any, type_: Any, left_out: list[UnfitError] | None = None) -> Any:
-    """A Python value as ``pa.array`` takes it for a type. ``left_out`` gets what is left out: fields that the type does
-    not have, and times before or after all that it holds. Raises :class:`UnfitError` for what would be lost; so are
-    these without ``left_out``."""
+    """Return a Python value as ``pa.array`` takes it for a type. ``left_out`` gets what is left out: fields that the
+    type does not have, and times before or after all that it holds. Raises :class:`UnfitError` for what would be lost;
+    so are these without ``left_out``."""
     t = pa.types
     if value is None:
         return None
@@ -198,7 +198,7 @@ def _conform_number(value: Any, type_: Any) -> Any:
 
 
 def decimal_of(number: Decimal | int, scale: int) -> Decimal:
-    """A number divided by ten to the power of ``scale``, with all its digits."""
+    """Return a number divided by ten to the power of ``scale``, with all its digits."""
     return Decimal(number).scaleb(-scale, _EXACT)
 
 
@@ -237,7 +237,7 @@ def _prefix(name: str, left_out: list[UnfitError] | None, before: int) -> None:
 
 
 def json_text(value: Any) -> str:
-    """A value as JSON: bytes in base64, times as ISO 8601, numbers that JSON lacks as text."""
+    """Return a value as JSON: bytes in base64, times as ISO 8601, numbers that JSON lacks as text."""
     return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
 
 

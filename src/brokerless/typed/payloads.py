@@ -27,7 +27,7 @@ class PayloadDecoder(Protocol):
 
 
 def rows_decoder(parse: Parse, type_: pa.DataType) -> PayloadDecoder:
-    """A decoder that parses row by row into Python's values."""
+    """Return a decoder that parses row by row into Python's values."""
 
     def decode(
         frame: Frame, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
@@ -49,8 +49,8 @@ def rows_decoder(parse: Parse, type_: pa.DataType) -> PayloadDecoder:
 
 
 def text_decoder(type_: pa.DataType, by_rows: PayloadDecoder) -> PayloadDecoder:
-    """A decoder of text or bytes that takes a batch's payloads unchanged, without a value of Python for each; where one
-    is no UTF-8, or something is between them, it is ``by_rows``."""
+    """Return a decoder of text or bytes that takes a batch's payloads unchanged, without a value of Python for each;
+    where one is no UTF-8, or something is between them, it is ``by_rows``."""
 
     def decode(
         frame: Frame, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
@@ -66,7 +66,7 @@ def text_decoder(type_: pa.DataType, by_rows: PayloadDecoder) -> PayloadDecoder:
 
 
 def column_of_rows(values: list[Any], type_: pa.DataType, reasons: Reasons) -> Column:
-    """A column; a value that Arrow refuses becomes null, with a reason."""
+    """Return a column; a value that Arrow refuses becomes null, with a reason."""
     try:
         return pa.array(values, type_)
     except (pa.ArrowException, ValueError, TypeError, OverflowError):
@@ -81,7 +81,8 @@ def column_of_rows(values: list[Any], type_: pa.DataType, reasons: Reasons) -> C
 
 
 def reason_of(error: Exception) -> Reason:
-    """A line, which is the same for all values that one cause leaves undecoded, wherever in their bytes it is."""
+    """Return a line, which is the same for all values that one cause leaves undecoded, wherever in their bytes it
+    is."""
     if isinstance(error, RecursionError):
         return Reason("nested too deeply")
     if isinstance(error, json.JSONDecodeError):

@@ -102,7 +102,7 @@ def parser(name: str) -> tuple[Parse, pa.DataType | None]:
 
 
 def windowed(prefix: str, type_: pa.DataType) -> pa.DataType:
-    """The type of a windowed key. A time window's end is not in the bytes: only its size gives it."""
+    """Return the type of a windowed key. A time window's end is not in the bytes: only its size gives it."""
     end = [pa.field("end", TIMESTAMP_MS)] if prefix == "session-windowed:" else []
     return pa.struct([pa.field("key", type_), pa.field("start", TIMESTAMP_MS), *end])
 
@@ -113,8 +113,8 @@ def is_connect(value: Any) -> bool:
 
 
 def connect_value(data: bytes) -> Any:
-    """The payload of Connect's JSON, by its schema: bytes from base64, decimals from base64 or (``decimal.format``
-    NUMERIC, KIP-481) numbers, ``"NaN"`` and ``"Infinity"``, timestamps as milliseconds."""
+    """Return the payload of Connect's JSON, by its schema: bytes from base64, decimals from base64 or
+    (``decimal.format`` NUMERIC, KIP-481) numbers, ``"NaN"`` and ``"Infinity"``, timestamps as milliseconds."""
     found = parse_json(data, _WrittenFloat)
     if not is_connect(found):
         raise ValueError("no object with 'schema' and 'payload', as Connect's JsonConverter writes")
@@ -135,7 +135,7 @@ _NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
 
 
 def connect_type(schema: Any) -> pa.DataType:
-    """The Arrow type of a Connect schema (``ConnectSchema``, as JSON). Raises ValueError for what is none."""
+    """Return the Arrow type of a Connect schema (``ConnectSchema``, as JSON). Raises ValueError for what is none."""
     if schema is None:
         return pa.null()
     if not isinstance(schema, dict):
@@ -186,7 +186,7 @@ def _connect(schema: Any, value: Any) -> Any:
 
 
 def infer(value: Any) -> pa.DataType:
-    """The Arrow type of a JSON value: objects are structs, whole numbers int64, others float64."""
+    """Return the Arrow type of a JSON value: objects are structs, whole numbers int64, others float64."""
     if value is None:
         return pa.null()
     if isinstance(value, bool):

@@ -36,8 +36,8 @@ def resolve_types(
     *,
     max_batch_bytes: int | None = None,
 ) -> dict[str | None, TopicType]:
-    """The types of each topic among some partitions. ``read``: how they are read to find schemas; all of them without
-    it. ``storage_options``: those of ``decoding.schemas``, where it is a URL."""
+    """Return the types of each topic among some partitions. ``read``: how they are read to find schemas; all of them
+    without it. ``storage_options``: those of ``decoding.schemas``, where it is a URL."""
     registry = load_registry(decoding.schemas, partitions)
     topics: dict[str | None, list[PartitionPath]] = {}
     for each in partitions:
@@ -88,7 +88,7 @@ def read_typed(
 
 
 def one_type(types: dict[str | None, TopicType]) -> TopicType:
-    """The type of all topics, which has to be one. Raises :class:`UsageError`."""
+    """Return the type of all topics, which has to be one. Raises :class:`UsageError`."""
     found = list(types.values())
     if not found:
         return resolve_topic(None, [], Decoding(), load_registry(None, []))
@@ -114,7 +114,7 @@ def _joined(sides: Sequence[SideType]) -> SideType:
 
 
 def inner_columns(columns: Sequence[str] | None) -> list[str] | None:
-    """The columns to read for those of decoded records. Raises :class:`UsageError` for an unknown one."""
+    """Return the columns to read for those of decoded records. Raises :class:`UsageError` for an unknown one."""
     if columns is None:
         return None
     unknown = [name for name in columns if name not in RECORDS.names and name not in COLUMNS]
@@ -141,7 +141,7 @@ class Failures:
     shared: set[str] = field(default_factory=set[str])
 
     def decode(self, topic_type: TopicType, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A decoded batch, whose failures are counted."""
+        """Return a decoded batch, whose failures are counted."""
         decoded, why = decoder_of(topic_type)(batch)
         offsets = decoded.column("offset") if "offset" in decoded.schema.names else None
         for side, reasons in why.items():
@@ -164,8 +164,8 @@ class Failures:
             self._add(side, reason, count, first)
 
     def findings(self, path: str, advice: str = "") -> Iterator[Finding]:
-        """A warning for each reason: bytes are as they were written, and the table has them. ``advice``: what to do
-        about values that do not fit into their field's type."""
+        """Yield a warning for each reason: bytes are as they were written, and the table has them. ``advice``: what to
+        do about values that do not fit into their field's type."""
         for (side, reason), (count, first) in self.counts.items():
             what = f"{count} {side}s were" if count > 1 else f"a {side} was"
             part = " in full" if reason.kind == "left-out" else ""
@@ -190,7 +190,7 @@ def texts_of_shared_ids(topic_type: TopicType) -> frozenset[str]:
 
 
 def shared_ids(topic_type: TopicType, path: str) -> Iterator[Finding]:
-    """A warning for each id that records name and that is several schemas."""
+    """Return a warning for each id that records name and that is several schemas."""
     return _of_shared(texts_of_shared_ids(topic_type), path)
 
 

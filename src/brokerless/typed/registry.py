@@ -88,24 +88,24 @@ class Registry:
     form: KeyForm | None = None
 
     def returning(self) -> list[tuple[str, int]]:
-        """The versions that were deleted for good by a key of another form than their own: compaction takes the two for
-        different keys, so that a registry has them again once the deletion is cleaned away."""
+        """Return the versions that were deleted for good by a key of another form than their own: compaction takes the
+        two for different keys, so that a registry has them again once the deletion is cleaned away."""
         return [at for at, forms in self.forms.items() if not list(forms.values())[-1] and any(forms.values())]
 
     def undeletable(self) -> list[tuple[str, int]]:
-        """The versions whose key has another form than the newest key: a registry that writes that form cannot delete
-        them for good, and where it did they are back."""
+        """Return the versions whose key has another form than the newest key: a registry that writes that form cannot
+        delete them for good, and where it did they are back."""
         return [at for at, forms in self.forms.items() if all(forms.values()) and self.form not in forms]
 
     def subjects(self) -> dict[str, list[Schema]]:
-        """The versions of each subject, in order, deleted ones as well."""
+        """Return the versions of each subject, in order, deleted ones as well."""
         found: dict[str, list[Schema]] = {}
         for (subject, _), schema in sorted(self.versions.items()):
             found.setdefault(subject, []).append(schema)
         return found
 
     def of_subject(self, subject: str) -> list[Schema]:
-        """A subject's versions, in order; those of the subject that it is an alias of, if it has none itself."""
+        """Return a subject's versions, in order; those of the subject that it is an alias of, if it has none itself."""
         own = [self.versions[key] for key in sorted(self.versions) if key[0] == subject]
         alias = self.settings.get(subject, {}).get("alias")
         if own or not isinstance(alias, str) or alias == subject:
@@ -113,8 +113,8 @@ class Registry:
         return [self.versions[key] for key in sorted(self.versions) if key[0] == alias]
 
     def of_topic(self, topic: str, side: str) -> tuple[str, list[Schema]]:
-        """The versions of the subject that ``TopicNameStrategy`` gives a topic's keys or values (``side``), and the
-        context that it is in; by the default context first."""
+        """Return the versions of the subject that ``TopicNameStrategy`` gives a topic's keys or values (``side``), and
+        the context that it is in; by the default context first."""
         name = f"{topic}-{side}"
         found = self.of_subject(name)
         if found:
@@ -128,8 +128,9 @@ class Registry:
         return DEFAULT_CONTEXT, []
 
     def find(self, schema_id: int | str, context: str = DEFAULT_CONTEXT, subject: str = "") -> Schema | None:
-        """The schema with an id or a GUID, with all that it imports. An id is one schema of a context, unless two
-        registries wrote the topic: then that of ``subject``, or else of a subject of the same topic, comes first."""
+        """Return the schema with an id or a GUID, with all that it imports. An id is one schema of a context, unless
+        two registries wrote the topic: then that of ``subject``, or else of a subject of the same topic, comes
+        first."""
         if isinstance(schema_id, str) and schema_id in self.by_guid:
             return self.complete(self.by_guid[schema_id])
         schema = self.by_id.get((context, schema_id))
@@ -147,7 +148,8 @@ class Registry:
         return [each for each in sharing if (each.type, _content(each.text)) != (schema.type, _content(schema.text))]
 
     def complete(self, schema: Schema, above: tuple[tuple[str, int], ...] = ()) -> Schema:
-        """A schema with the schemas that it imports; those that are not there, or lead back to it, are left out."""
+        """Return a schema with the schemas that it imports; those that are not there, or lead back to it, are left
+        out."""
         if not schema.references:
             return schema
         here = (*above, (schema.subject, schema.version))
@@ -187,7 +189,8 @@ def context_of(subject: str) -> tuple[str, str]:
 
 
 def read_registry(records: Iterable[tuple[bytes | None, bytes | None]], source: str | None = None) -> Registry:
-    """A registry from the keys and values of its topic's records, in their order. Never raises for their bytes."""
+    """Return a registry from the keys and values of its topic's records, in their order. Never raises for their
+    bytes."""
     registry = Registry(source)
     for key, value in records:
         try:

@@ -60,8 +60,8 @@ def resolve_topic(
     reading: ReadOptions = QUIETLY,
     known: Mapping[str, KnownColumn] | None = None,
 ) -> TopicType:
-    """The types of one topic, by ``decoding``. ``partitions``: all of the topic that will be read. ``batches``: what is
-    read in place of them to find schemas, with the columns ``key``, ``value`` and ``headers``. ``reading``: how
+    """Return the types of one topic, by ``decoding``. ``partitions``: all of the topic that will be read. ``batches``:
+    what is read in place of them to find schemas, with the columns ``key``, ``value`` and ``headers``. ``reading``: how
     partitions are read; damage need not be reported where the rows are read as well. ``known``: the columns that
     ``key`` and ``value`` have already; JSON that is none of their types (an array among objects) adds nothing to them,
     and a field of Avro that they have under another name has that name."""
@@ -144,7 +144,7 @@ class SideScan:
         return self.format == "auto" or self.format in OF_SCHEMAS
 
     def subject(self) -> tuple[str, list[Any]]:
-        """The context and the versions of the subject that has the topic's name."""
+        """Return the context and the versions of the subject that has the topic's name."""
         return (DEFAULT_CONTEXT, []) if self.topic is None else self.registry.of_topic(self.topic, self.name)
 
     def has_hint(self) -> bool:
@@ -271,7 +271,7 @@ class SideScan:
             self.type = _joined(self.type, own)
 
     def result(self) -> SideType:
-        """The type, by all that was read."""
+        """Return the type, by all that was read."""
         if not self.wants_schema:
             return self._plain(self.format)
         versions = self.subject()[1]

@@ -30,8 +30,8 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 def load_registry(schemas: str | None, partitions: Sequence[PartitionPath]) -> Registry:
-    """The schemas in a path, which is opened as the partitions are; without one, those of ``_schemas`` beside the
-    partitions, if any.
+    """Return the schemas in a path, which is opened as the partitions are; without one, those of ``_schemas`` beside
+    the partitions, if any.
 
     Raises :class:`UnreadableError` for a path in which there is nothing of the kind.
     """

@@ -15,7 +15,7 @@ from brokerless.typed.topic_type import SideType, UsedSchema
 
 
 def type_of_schemas(used: Sequence[UsedSchema]) -> tuple[pa.DataType, list[UsedSchema]]:
-    """The type that holds all schemas; and those that could be understood, the others without their schema.
+    """Return the type that holds all schemas; and those that could be understood, the others without their schema.
 
     The newest one comes first: its fields lead, its defaults and aliases count. Versions that no record uses widen the
     type only where that does not take the type of a used one away.
@@ -43,7 +43,7 @@ def type_of_schemas(used: Sequence[UsedSchema]) -> tuple[pa.DataType, list[UsedS
 
 
 def newest_of(used: Sequence[UsedSchema]) -> Schema | None:
-    """The schema with the highest version, or else id, of those that are not deleted (if any)."""
+    """Return the schema with the highest version, or else id, of those that are not deleted (if any)."""
     known = [each for each in used if each.schema is not None]
     best = max(known, key=_age, default=None)
     return None if best is None else best.schema
@@ -98,7 +98,7 @@ def _likely_messages(schema: Schema, names: set[str]) -> list[tuple[int, ...]]:
 
 
 def decoder_of_schema(used: UsedSchema, side: SideType) -> PayloadDecoder | str:
-    """The decoder of one schema's payloads into a side's type; or why there is none."""
+    """Return the decoder of one schema's payloads into a side's type; or why there is none."""
     schema = used.schema
     assert schema is not None
     try:

@@ -23,7 +23,7 @@ _Found = tuple[NDArray[np.bool_], str, Reason]
 
 
 def joined_path(name: str, path: str) -> str:
-    """The path of what is in the field ``name``, or in an element of a list (``[]``)."""
+    """Return the path of what is in the field ``name``, or in an element of a list (``[]``)."""
     return f"{name}{'.' if path and not path.startswith('[]') else ''}{path}"
 
 
@@ -35,7 +35,7 @@ class Moment:
     type: Any
 
     def into(self, target: Any) -> int | None:
-        """The number that is the same time in another type; None where that has none."""
+        """Return the number that is the same time in another type; None where that has none."""
         number, rest = self._scaled(target)
         return None if number is None or rest or _is_beyond(number, target) else number
 
@@ -73,7 +73,7 @@ def _is_beyond(number: int, target: Any) -> bool:
 
 
 def in_microseconds(type_: Any) -> pa.DataType:
-    """A type with microseconds for nanoseconds, for tables and engines that have none."""
+    """Return a type with microseconds for nanoseconds, for tables and engines that have none."""
     t = pa.types
     if t.is_struct(type_):
         return pa.struct([field.with_type(in_microseconds(field.type)) for field in type_])
@@ -102,8 +102,8 @@ def _has_nanoseconds(type_: Any) -> bool:
 
 
 def cut(column: Column) -> tuple[Column, Reasons]:
-    """A column with microseconds for nanoseconds, downwards, as Spark and Java do; and the rows that had something
-    finer, with the field."""
+    """Return a column with microseconds for nanoseconds, downwards, as Spark and Java do; and the rows that had
+    something finer, with the field."""
     return _with_reasons(column, _cut_leaf)
 
 
@@ -117,8 +117,8 @@ def _cut_leaf(column: Any) -> tuple[Column, list[_Found]]:
 
 
 def without_unreadable(column: Column) -> tuple[Column, Reasons]:
-    """A column with null for each date and timestamp outside of the years 1 to 9999, and each time of day outside of a
-    day, wherever in a value it is; and the rows that had one, with the field."""
+    """Return a column with null for each date and timestamp outside of the years 1 to 9999, and each time of day
+    outside of a day, wherever in a value it is; and the rows that had one, with the field."""
     if not _has_times(column.type):
         return column, {}
     return _with_reasons(column, _checked_leaf)

@@ -157,8 +157,8 @@ class TopicType:
         return TopicType(self.topic, *sides)
 
     def schema(self, records: pa.Schema) -> pa.Schema:
-        """The schema of decoded records, from that of the records: ``key`` and ``value`` are typed, :data:`COLUMNS` of
-        those that are there come at the end."""
+        """Return the schema of decoded records, from that of the records: ``key`` and ``value`` are typed,
+        :data:`COLUMNS` of those that are there come at the end."""
         fields: list[pa.Field] = []
         added: list[pa.Field] = []
         for field in records:

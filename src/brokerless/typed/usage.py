@@ -48,7 +48,7 @@ class SchemaReport:
         return self.registry.problems
 
     def subjects(self) -> list[Row]:
-        """A row for each version of each subject: ``subject``, ``version``, ``id``, ``type``, ``isDeleted``,
+        """Return a row for each version of each subject: ``subject``, ``version``, ``id``, ``type``, ``isDeleted``,
         ``compatibility``, ``references``, ``records`` (how many name it as their schema)."""
         used: dict[tuple[str, int], int] = {}
         for side in self._sides():
@@ -73,7 +73,7 @@ class SchemaReport:
         ]
 
     def uses(self) -> list[Row]:
-        """A row for each schema that the records of a topic name: ``topic``, ``side`` (key or value), ``id``,
+        """Return a row for each schema that the records of a topic name: ``topic``, ``side`` (key or value), ``id``,
         ``framing``, ``records``, and its ``subject`` and ``version``, null if it is not known."""
         return [
             {"topic": topic, "side": side, **_use(each)}
@@ -83,8 +83,8 @@ class SchemaReport:
         ]
 
     def types(self) -> list[Row]:
-        """A row for each topic's keys and values: ``topic``, ``side``, ``format``, ``fields`` (name and Arrow type of
-        each, or of the whole), ``framed``, ``unframed`` and ``null`` (how many records are so)."""
+        """Return a row for each topic's keys and values: ``topic``, ``side``, ``format``, ``fields`` (name and Arrow
+        type of each, or of the whole), ``framed``, ``unframed`` and ``null`` (how many records are so)."""
         return [
             {
                 "topic": topic,

@@ -49,12 +49,12 @@ def plan_directories(
     version: str | None = None,
     bucket: Remote | None = None,
 ) -> list[DirectoryRestart]:
-    """The dry run for all log directories of one broker, as in its ``log.dirs``; partitions' directories and files
-    among them, and what is not local, are passed over. ``now_ms`` (since the epoch) decides which transactions' time is
-    over. ``max_batch_bytes``: what one batch of Kafka's own topics may inflate to (128 MiB). ``version``: of the Kafka
-    that starts, the newest that is known by default; ``bucket``: of tiered topics, or several, whose objects are
-    counted. Raises :class:`UsageError` for a version that is not known, and
-    :class:`UnreadableError` for a bucket."""
+    """Return the dry run for all log directories of one broker, as in its ``log.dirs``; partitions' directories and
+    files among them, and what is not local, are passed over. ``now_ms`` (since the epoch) decides which transactions'
+    time is over. ``max_batch_bytes``: what one batch of Kafka's own topics may inflate to (128 MiB). ``version``: of
+    the Kafka that starts, the newest that is known by default; ``bucket``: of tiered topics, or several, whose objects
+    are counted. Raises :class:`UsageError` for a version that is not known, and :class:`UnreadableError` for a
+    bucket."""
     own = [each for each in directories if each.kind == "log-directory" and not is_remote(each.path)]
     refuse_repeated((each.path for each in own), "a broker ends at a log directory that it has twice")
     now_ms = clock.now() if now_ms is None else now_ms
@@ -281,9 +281,9 @@ def check_owners(properties: Iterable[MetaProperties], cluster: Cluster) -> Iter
 
 
 def check_topics_applied(unserved: Mapping[str, Finding]) -> Iterator[Finding]:
-    """A topic's directory with the ID of another topic: a broker gives up to apply the topics where it comes to it
-    (InconsistentTopicIdException, "metadata publishing fault"), and all that it had not applied by then is not served.
-    That are others in each state; of 15 partitions, 7 to 13 were seen (3.9.1, 4.4.0)."""
+    """Yield a topic's directory with the ID of another topic: a broker gives up to apply the topics where it comes to
+    it (InconsistentTopicIdException, "metadata publishing fault"), and all that it had not applied by then is not
+    served. That are others in each state; of 15 partitions, 7 to 13 were seen (3.9.1, 4.4.0)."""
     for path, finding in unserved.items():
         if finding.kind == Kind.TOPIC_ID_MISMATCH:
             text = f"a broker gives up to apply the topics at {path}, so that clients may get nothing of "

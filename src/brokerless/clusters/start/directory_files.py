@@ -61,8 +61,8 @@ def check_node_files(
     *,
     is_offline: bool = False,
 ) -> Iterator[Finding]:
-    """The files of a log directory: its identity and its checkpoints, which end no broker where that directory goes
-    offline (``is_offline``)."""
+    """Yield the files of a log directory: its identity and its checkpoints, which end no broker where that directory
+    goes offline (``is_offline``)."""
     if properties is None:
         missing = no_meta_properties(directory.path).in_scope("start")
         yield replace(missing, message=_NOT_MOUNTED) if is_bare(directory) else missing
@@ -162,7 +162,7 @@ def _check_bootstrap(entry: DirectoryEntry, max_batch_bytes: int | None) -> Iter
 
 
 def check_agreement(properties: Sequence[MetaProperties]) -> Iterator[Finding]:
-    """The log directories of one broker against each other."""
+    """Yield the log directories of one broker against each other."""
     usable = [each for each in properties if not each.findings]
     for each in usable[1:]:
         first = usable[0]
@@ -223,8 +223,8 @@ def is_deleted(partition: PartitionPath) -> bool:
 
 
 def loaded_directories(directory: LogDirectory) -> tuple[list[LoadedDirectory], list[Finding]]:
-    """The directories that a broker loads as partitions (KRaft's own log is loaded apart), and those whose names end
-    its start."""
+    """Return the directories that a broker loads as partitions (KRaft's own log is loaded apart), and those whose names
+    end its start."""
     known = [(PurePath(each.path).name, each.path) for each in (*directory.partitions, *directory.others)]
     unknown = [(each.name, each.path) for each in directory.foreign if each.is_directory]
     found: list[LoadedDirectory] = []

@@ -113,11 +113,11 @@ def plan_restart(
     settings: RetentionSettings | None = None,
     max_batch_bytes: int | None = None,
 ) -> Restart:
-    """The dry run for one partition of a local directory. ``lines`` are its own in its log directory's checkpoints, and
-    ``clean`` whether that has the mark of a clean stop. ``start``: of which Kafka and when; by default that of
-    ``directory``, its log directory's dry run, if there is one, now.
-    ``settings``: the topic's, as far as they are known (:func:`known_settings`), for what retention deletes.
-    ``max_batch_bytes``: what one batch of KRaft's own log may inflate to (128 MiB).
+    """Return the dry run for one partition of a local directory. ``lines`` are its own in its log directory's
+    checkpoints, and ``clean`` whether that has the mark of a clean stop. ``start``: of which Kafka and when; by default
+    that of ``directory``, its log directory's dry run, if there is one, now. ``settings``: the topic's, as far as they
+    are known (:func:`known_settings`), for what retention deletes. ``max_batch_bytes``: what one batch of KRaft's own
+    log may inflate to (128 MiB).
 
     Raises :class:`UnreadableError` for a directory or file that cannot be opened.
     """
@@ -251,8 +251,8 @@ def _tiered_start(partition: PartitionPath, directory: DirectoryRestart | None) 
 
 
 def known_settings(directory: DirectoryRestart | None, partition: PartitionPath) -> RetentionSettings | None:
-    """The settings of a partition's topic for retention. ``directory``: of its log directory; where only the partition
-    was opened, they are read from the metadata beside it. None where these do not know the topic."""
+    """Return the settings of a partition's topic for retention. ``directory``: of its log directory; where only the
+    partition was opened, they are read from the metadata beside it. None where these do not know the topic."""
     topic = partition.topic or ""
     if directory is not None:
         return directory.settings.get(topic)
@@ -302,12 +302,12 @@ class _PlannedFiles:
         return trusted_end(plan.files, plan.segments[-1])
 
     def recovered(self) -> list[int]:
-        """The base offsets of the segments that stay, and whose indexes are rebuilt."""
+        """Return the base offsets of the segments that stay, and whose indexes are rebuilt."""
         plan = self._plan
         return [each.base_offset for each in plan.recovered if each.base_offset not in plan.deleted]
 
     def rebuilt(self) -> Iterator[str]:
-        """The indexes that are rebuilt, whether they exist or not."""
+        """Yield the indexes that are rebuilt, whether they exist or not."""
         for each in self._plan.recovered:
             if each.base_offset not in self._plan.deleted:
                 yield self._path(each.base_offset, "offset-index")
@@ -317,7 +317,7 @@ class _PlannedFiles:
                     yield path
 
     def emptied(self) -> Iterator[str]:
-        """The indexes that a segment does not have and that begin empty, as the log is not recovered."""
+        """Yield the indexes that a segment does not have and that begin empty, as the log is not recovered."""
         for base_offset in self._plan.trusted:
             for kind in ("offset-index", "time-index"):
                 if not self._plan.files.has(base_offset, kind):

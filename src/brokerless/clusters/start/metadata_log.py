@@ -46,8 +46,8 @@ class KnownState:
 
 
 def emptied_at(partition: PartitionPath, plan: RecoveryPlan) -> int | None:
-    """The offset of the newest snapshot, if that is after the end of KRaft's log, which is then emptied and begins
-    there."""
+    """Return the offset of the newest snapshot, if that is after the end of KRaft's log, which is then emptied and
+    begins there."""
     file = names.parse_segment_file(partition.snapshots[-1].name) if partition.snapshots else None
     if partition.topic != names.CLUSTER_METADATA or file is None:
         return None
@@ -63,8 +63,8 @@ def read_known_state(
     version: str,
     max_batch_bytes: int | None = None,
 ) -> KnownState:
-    """The state by KRaft's own log, which ends at ``end_offset`` after its recovery. ``partition``: None where the
-    directories have none. ``version``: of the Kafka that starts."""
+    """Return the state by KRaft's own log, which ends at ``end_offset`` after its recovery. ``partition``: None where
+    the directories have none. ``version``: of the Kafka that starts."""
     if partition is None:
         text = "there is no __cluster_metadata here; if no other controller has it, all partitions become stray"
         return KnownState(unknown=text)

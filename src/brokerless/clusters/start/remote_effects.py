@@ -33,7 +33,7 @@ class RemoteEffects:
 
 
 def stored_objects(directories: Sequence[LogDirectory], bucket: Remote | None) -> DeletedObjects | None:
-    """The objects in a bucket, or in several; None without one. Raises :class:`UnreadableError`."""
+    """Return the objects in a bucket, or in several; None without one. Raises :class:`UnreadableError`."""
     if bucket is None or not directories:
         return None
     remote = remote_of(with_tiered_options(Location(directories[0].path), None, None, bucket))

@@ -49,8 +49,8 @@ def remote_log_starts(
     node_id: int | None,
     loaded: Mapping[TopicPartition, LoadedLog],
 ) -> Iterator[RemoteLogStart]:
-    """The log starts that a node moves, of the partitions that it alone leads. ``topics``: all names by ID; ``rows``:
-    of the cluster's metadata, by topic ID and partition; ``loaded``: its tiered partitions."""
+    """Yield the log starts that a node moves, of the partitions that it alone leads. ``topics``: all names by ID;
+    ``rows``: of the cluster's metadata, by topic ID and partition; ``loaded``: its tiered partitions."""
     ids = {name: topic_id for topic_id, name in topics.items()}
     metadata_id = ids.get(REMOTE_LOG_METADATA)
     count = sum(topic_id == metadata_id for topic_id, _ in rows)

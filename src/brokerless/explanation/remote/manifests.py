@@ -54,7 +54,7 @@ _NOTES = {
 
 
 def explain_manifest(data: bytes, chosen: RecordRange, budget: FieldBudget) -> tuple[Field, ...]:
-    """The fields of a manifest. At most ``chosen.limit`` chunks are listed."""
+    """Return the fields of a manifest. At most ``chosen.limit`` chunks are listed."""
     try:
         manifest, problem = parse_manifest(data), None
     except WrongJsonError as error:

@@ -144,8 +144,8 @@ def check_writable(columns: RecordColumns, rows: int, to_magic: int) -> None:
 
 
 def rewrite_records(columns: RecordColumns, first: Batches, codec: int, context: AppendContext) -> AppendResult:
-    """All records as one batch of the topic's format and a codec, or as messages. ``first``: the first of the batches
-    that they come from, whose producer they keep. Changes the columns."""
+    """Return all records as one batch of the topic's format and a codec, or as messages. ``first``: the first of the
+    batches that they come from, whose producer they keep. Changes the columns."""
     count, to_magic, first_offset = columns.rows, context.to_magic, context.first_offset
     codec_name, batch = layouts.CODECS[codec], first.take(slice(0, 1))
     if to_magic < layouts.MAGIC_V2 and codec_name == "zstd":

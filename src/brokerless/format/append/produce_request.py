@@ -55,7 +55,7 @@ class RecordFields:
 
 
 def find_batches(buffer: NDArray[np.uint8]) -> tuple[Batches, Refusal | None]:
-    """The batches of a produce request, and what Kafka throws where the next one should be, if anything."""
+    """Return the batches of a produce request, and what Kafka throws where the next one should be, if anything."""
     found = scan_batches(buffer)
     batches = read_headers(buffer, found.positions)
     wrong = np.flatnonzero((batches.magic < 0) | (batches.magic > layouts.MAGIC_V2))
@@ -85,7 +85,7 @@ def check_header(batch: Batches) -> None:
 
 
 def read_records(buffer: NDArray[np.uint8], batch: Batches, contents: bool, max_batch_bytes: int) -> RecordFields:
-    """The records of one v2 batch, read to the last byte as Kafka does where it may rewrite them."""
+    """Return the records of one v2 batch, read to the last byte as Kafka does where it may rewrite them."""
     check_header(batch)
     codec, at = int(batch.codec[0]), int(batch.positions[0])
     source, starts, ends, error = _payload(buffer, batch, max_batch_bytes)
@@ -151,7 +151,7 @@ def decode_all(
 
 
 def read_partial(buffer: NDArray[np.uint8], batch: Batches, max_batch_bytes: int) -> RecordFields:
-    """The records of one compressed v2 batch whose payload will not change: without contents."""
+    """Return the records of one compressed v2 batch whose payload will not change: without contents."""
     count, at = int(batch.count[0]), int(batch.positions[0])
     if count == 0:
         return RecordFields(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
@@ -230,7 +230,7 @@ class InnerMessages:
 
 
 def unwrap(buffer: NDArray[np.uint8], wrapper: Batches, max_batch_bytes: int) -> InnerMessages:
-    """The inner messages of one v0 or v1 wrapper message, found as ``DeepRecordsIterator`` does."""
+    """Return the inner messages of one v0 or v1 wrapper message, found as ``DeepRecordsIterator`` does."""
     at, magic, codec = int(wrapper.positions[0]), int(wrapper.magic[0]), int(wrapper.codec[0])
     if codec > layouts.ZSTD:
         refuse("IllegalArgumentException", f"unknown compression type id {codec}", at)
@@ -271,7 +271,7 @@ def unwrap(buffer: NDArray[np.uint8], wrapper: Batches, max_batch_bytes: int) ->
 
 
 def message_fields(messages: Batches) -> RecordFields:
-    """The checked fields of uncompressed v0 and v1 messages, from their headers."""
+    """Return the checked fields of uncompressed v0 and v1 messages, from their headers."""
     return RecordFields(messages.entry_offset, messages.max_timestamp, _key_lengths(messages) < 0)
 
 
@@ -309,7 +309,7 @@ def field_errors(buffer: NDArray[np.uint8], messages: Batches, keys: bool = True
 
 
 def read_messages(buffer: NDArray[np.uint8], messages: Batches, records: RecordFields) -> RecordColumns:
-    """The contents of v0 and v1 messages, with the offsets and timestamps of ``records``."""
+    """Return the contents of v0 and v1 messages, with the offsets and timestamps of ``records``."""
     count = len(messages)
     errors = field_errors(buffer, messages)
     if errors.any():

@@ -82,7 +82,7 @@ class AppendContext:
         return self.config.timestamp_type == "LogAppendTime"
 
     def max_timestamp(self, timestamps: NDArray[np.int64]) -> int:
-        """The max timestamp in the header of a batch with these, in ms; -1 for none."""
+        """Return the max timestamp in the header of a batch with these, in ms; -1 for none."""
         if self.is_append_time:
             return self.now_ms
         return max(layouts.NO_TIMESTAMP, int(timestamps.max())) if len(timestamps) else layouts.NO_TIMESTAMP

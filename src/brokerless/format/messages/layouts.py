@@ -52,7 +52,7 @@ class Message:
 
 @cache
 def load_messages(file: Path) -> tuple[Message, ...]:
-    """All messages of a file of definitions."""
+    """Return all messages of a file of definitions."""
     return tuple(map(_message, json.loads(file.read_bytes())["messages"]))
 
 

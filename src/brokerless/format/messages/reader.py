@@ -26,7 +26,8 @@ class UnreadableMessageError(Exception):
 def decode(
     message: Message, version: int, data: bytes, at: int = 0, most_elements: int = MOST_ELEMENTS
 ) -> tuple[dict[str, Any], int]:
-    """The fields of a message that begins at ``at``, and the position after it. ``most_elements``: of all its arrays.
+    """Return the fields of a message that begins at ``at``, and the position after it. ``most_elements``: of all its
+    arrays.
 
     Raises :class:`UnreadableMessageError` for an unknown version, and where Kafka's generated reader throws.
     """
@@ -58,11 +59,11 @@ class Cursor:
         return int.from_bytes(self.take(size), "big", signed=True)
 
     def text(self, size: int) -> str:
-        """A text after its length, an integer of ``size`` bytes."""
+        """Return a text after its length, an integer of ``size`` bytes."""
         return java_text(self.take(self.integer(size)))
 
     def unsigned(self) -> int:
-        """An unsigned varint of at most 5 bytes, as the int32 that Kafka makes of it (``ByteUtils``)."""
+        """Return an unsigned varint of at most 5 bytes, as the int32 that Kafka makes of it (``ByteUtils``)."""
         if self.at < len(self.data) and self.data[self.at] < 128:  # as nearly all are
             self.at += 1
             return self.data[self.at - 1]

@@ -63,8 +63,8 @@ Write = Callable[[Out, Any], None]
 
 
 def encode(message: Message, version: int, data: dict[str, Any]) -> bytes:
-    """The bytes of a message, as Kafka's generated writer makes them. Raises :class:`UsageError` for an unknown version
-    and for values that do not fit, with the place in the message."""
+    """Return the bytes of a message, as Kafka's generated writer makes them. Raises :class:`UsageError` for an unknown
+    version and for values that do not fit, with the place in the message."""
     check_values(message, version, data)
     out = Out(sys.maxsize)
     _writer(message, version)(out, data)
@@ -72,8 +72,8 @@ def encode(message: Message, version: int, data: dict[str, Any]) -> bytes:
 
 
 def encode_pieces(message: Message, version: int, values: dict[str, Any], most: int) -> list[Sized]:
-    """The pieces of a message that is known to fit. A field that is not given has its default, and one that the version
-    does not have is left out; an array may be an iterator. ``records`` are a list of pieces. Raises
+    """Return the pieces of a message that is known to fit. A field that is not given has its default, and one that the
+    version does not have is left out; an array may be an iterator. ``records`` are a list of pieces. Raises
     :class:`TooLargeError` for more than ``most`` bytes."""
     out = Out(most)
     _writer(message, version)(out, values)

@@ -40,7 +40,7 @@ def slice_rows(columns: RecordColumns, start: int, stop: int) -> RecordColumns:
 
 
 def filter_rows(columns: RecordColumns, rows: NDArray[np.bool_]) -> RecordColumns:
-    """The rows where ``rows`` (bool) is true; a view where they are consecutive."""
+    """Return the rows where ``rows`` (bool) is true; a view where they are consecutive."""
     borders = np.flatnonzero(np.diff(rows, prepend=False, append=False)).tolist()
     if len(borders) > 2 * _FEW_RUNS:
         return _gather_rows(columns, np.flatnonzero(rows))
@@ -99,8 +99,8 @@ def _gather(rows: NDArray[np.int64], ends: NDArray[np.int32], data: NDArray[np.u
 def replace_values(
     columns: RecordColumns, rows: NDArray[np.bool_], values: Sequence[bytes | None] | None = None
 ) -> RecordColumns:
-    """The columns with other values in the rows where ``rows`` (bool) is true: null, or those of ``values``, one for
-    each such row. All else is shared. Raises ValueError for another number of values."""
+    """Return the columns with other values in the rows where ``rows`` (bool) is true: null, or those of ``values``, one
+    for each such row. All else is shared. Raises ValueError for another number of values."""
     count = int(rows.sum())
     given: list[bytes | None] = [None] * count if values is None else list(values)
     if len(given) != count:
@@ -137,7 +137,7 @@ def data_size(columns: RecordColumns) -> int:
 
 
 def concat_columns(parts: Sequence[RecordColumns]) -> RecordColumns:
-    """The rows of all, in order; a copy if there are more than one.
+    """Return the rows of all, in order; a copy if there are more than one.
 
     The bytes of keys, and of values, must be at most :data:`MOST_BYTES`.
     """

@@ -136,7 +136,7 @@ def build_blank_headers(count: int) -> NDArray[np.void]:
 
 
 def encode_empty_batch(offset: int, leader_epoch: int) -> NDArray[np.uint8]:
-    """A v2 batch without records, timestamp and producer that takes one offset, as compaction leaves batches
+    """Return a v2 batch without records, timestamp and producer that takes one offset, as compaction leaves batches
     (``DefaultRecordBatch.writeEmptyHeader``, 4.1.1)."""
     header = build_blank_headers(1)
     header["base_offset"] = offset

@@ -70,11 +70,11 @@ class BatchGroup:
         return before + int(self.given[-1]) >= int(self.batches.count[-1])
 
     def source_of(self, rows: Int64s) -> Int64s:
-        """The batch, by its place here, that each of some rows comes from."""
+        """Return the batch, by its place here, that each of some rows comes from."""
         return np.searchsorted(self.firsts, rows, side="right") - 1
 
     def between(self, first: int, last: int) -> BatchGroup:
-        """The batches from ``first`` on and before ``last``."""
+        """Return the batches from ``first`` on and before ``last``."""
         if last - first == len(self.given):
             return self
         start = int(self.firsts[first])
@@ -84,7 +84,7 @@ class BatchGroup:
         return self._of(columns, chosen, self.given[chosen], 0 if first else self.before)
 
     def after(self, row: int) -> BatchGroup:
-        """The rows from ``row`` on."""
+        """Return the rows from ``row`` on."""
         (source,) = self.source_of(np.array([row])).tolist()
         gone = row - int(self.firsts[source])
         given = self.given[source:].copy()
@@ -122,7 +122,7 @@ class BatchGroup:
         ]
 
     def breaks(self) -> NDArray[np.bool_]:
-        """The rows (bool) with which a batch must begin; all have one target format and codec."""
+        """Return the rows (bool) with which a batch must begin; all have one target format and codec."""
         batches = self.batches
         append_time = np.where(batches.timestamp_type == layouts.LOG_APPEND_TIME, batches.max_timestamp, -1)
         same = [self.ordinals - np.arange(len(self.ordinals)), batches.timestamp_type, append_time]
@@ -190,7 +190,7 @@ class BatchGroup:
 
 
 def join_groups(one: BatchGroup, other: BatchGroup) -> BatchGroup:
-    """The rows of one and then those of the other; the last batch of the one may continue in the other."""
+    """Return the rows of one and then those of the other; the last batch of the one may continue in the other."""
     if not len(other.given):
         return one
     columns = concat_columns([one.columns, other.columns])

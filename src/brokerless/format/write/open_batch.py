@@ -46,7 +46,8 @@ class OpenBatch:
         return int(self._open[_END])
 
     def add(self, columns: RecordColumns) -> Iterator[NDArray[np.uint8]]:
-        """The bytes of batches that are full now, one after another; some at a time. Offsets of the rows increase.
+        """Yield the bytes of batches that are full now, one after another; some at a time. Offsets of the rows
+        increase.
 
         A batch has one timestamp type, and with LogAppendTime one timestamp, so one ends where these change.
         Raises :class:`UsageError` for a batch that would be 2 GiB or larger.
@@ -71,7 +72,7 @@ class OpenBatch:
             row = reached
 
     def finish(self) -> Iterator[NDArray[np.uint8]]:
-        """The open batch, if there is one."""
+        """Yield the open batch, if there is one."""
         if self.waiting_bytes:
             batches, self._open = self._open[np.newaxis], np.zeros(_FACTS, np.int64)
             yield self._take(batches)

@@ -13,7 +13,7 @@ _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def connect_rows(table: str, topic: str, records: Iterable[tuple[int, int, InternalRecord]]) -> list[Row]:
-    """The rows of one table from a partition of a topic: of records with their offsets and timestamps in ms.
+    """Return the rows of one table from a partition of a topic: of records with their offsets and timestamps in ms.
     ``internalTopic`` is this topic: clusters may have several."""
     rows: list[Row] = []
     for offset, timestamp, record in records:

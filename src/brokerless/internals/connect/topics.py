@@ -30,8 +30,8 @@ _NAMES = {
 
 
 def table_of_topic(topic: str | None, given: Mapping[str, str] | None = None) -> str | None:
-    """The table that a topic's records make; None for any other topic. ``given``: tables of topics whose names do not
-    tell."""
+    """Return the table that a topic's records make; None for any other topic. ``given``: tables of topics whose names
+    do not tell."""
     if topic is None:
         return None
     if given and topic in given:

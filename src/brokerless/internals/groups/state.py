@@ -25,7 +25,7 @@ _TARGETS = {f"{kind}_GROUP_TARGET_ASSIGNMENT_METADATA" for kind in ("CONSUMER", 
 
 
 def group_rows(records: Iterable[tuple[RawRecord, InternalRecord]]) -> dict[str, list[Row]]:
-    """The rows of the tables ``offsets``, ``groups`` and ``members``, from the last record of each key."""
+    """Return the rows of the tables ``offsets``, ``groups`` and ``members``, from the last record of each key."""
     offsets: dict[tuple[Any, ...], Row] = {}
     groups: dict[str, Row] = {}
     members: dict[tuple[str, str], Row] = {}

@@ -385,7 +385,7 @@ def _clear_elr(cluster: Cluster, topic: str) -> None:
 
 
 def cluster_rows(cluster: Cluster) -> dict[str, list[Row]]:
-    """The rows of the tables of a cluster."""
+    """Return the rows of the tables of a cluster."""
     topics = sorted((name, topic_id) for topic_id, name in cluster.topics.items())
     return {
         "topics": [

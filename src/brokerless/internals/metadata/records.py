@@ -37,7 +37,7 @@ _FRAME_VERSION = b"\1"
 
 
 def encode_record(type_: str, version: int, data: Row) -> bytes:
-    """The value of a metadata record, such as ``TOPIC_RECORD``, from its fields as ``internals`` shows them.
+    """Return the value of a metadata record, such as ``TOPIC_RECORD``, from its fields as ``internals`` shows them.
 
     Raises :class:`UsageError` for an unknown type or version, and for values that do not fit.
     """
@@ -54,7 +54,7 @@ def _layouts() -> dict[str, Message]:
 
 
 def cluster_records(cluster: Cluster, level: int) -> Iterator[MetadataRecord]:
-    """The records that add up to a cluster's state at a metadata version.
+    """Yield the records that add up to a cluster's state at a metadata version.
 
     Raises :class:`UsageError` where that version has no record, or no field, for something of it.
     """

@@ -21,9 +21,9 @@ BATCH_SIZE = 1 << 20
 def snapshot_batches(
     records: Iterable[MetadataRecord], *, epoch: int, timestamp_ms: int, voters: Sequence[dict[str, Any]] | None = None
 ) -> Iterator[bytes]:
-    """The batches of a snapshot, in order. ``epoch``: the leader epoch in its name. ``timestamp_ms``: that of the last
-    record that it stands for. ``voters``: of a quorum whose voters are in its log, as in ``KRAFT_VOTERS``; None where
-    they are in each node's configuration.
+    """Yield the batches of a snapshot, in order. ``epoch``: the leader epoch in its name. ``timestamp_ms``: that of the
+    last record that it stands for. ``voters``: of a quorum whose voters are in its log, as in ``KRAFT_VOTERS``; None
+    where they are in each node's configuration.
 
     Raises :class:`UsageError` for records that cannot be written.
     """

@@ -78,7 +78,7 @@ def parse_level(text: str) -> int:
 
 
 def level_name(level: int) -> str:
-    """The name of a level, or its number where it has no name here."""
+    """Return the name of a level, or its number where it has no name here."""
     return _NAMES[level - LEAST] if LEAST <= level <= NEWEST else str(level)
 
 
@@ -95,7 +95,7 @@ def starts_with(version: str, level: int) -> bool:
 
 
 def record_version(type_: str, level: int) -> int:
-    """The version in which a cluster at this level writes a type of record."""
+    """Return the version in which a cluster at this level writes a type of record."""
     return next((version for since, version in reversed(_OF_RECORDS.get(type_, ())) if level >= since), 0)
 
 
@@ -109,12 +109,13 @@ def has_feature(version: str, feature: str, level: int) -> bool:
 
 
 def first_level_of(feature: str, feature_level: int) -> int | None:
-    """The first metadata level of the Kafka that knows a feature at this level; None for what is not known here."""
+    """Return the first metadata level of the Kafka that knows a feature at this level; None for what is not known
+    here."""
     return LEAST if not feature_level else _FEATURES.get((feature, feature_level))
 
 
 def features_of(level: int) -> dict[str, int]:
-    """The level of each feature that ``kafka-storage format`` sets for a release with this metadata level."""
+    """Return the level of each feature that ``kafka-storage format`` sets for a release with this metadata level."""
     found: dict[str, int] = {}
     for (feature, feature_level), since in _FEATURES.items():
         if level >= since:

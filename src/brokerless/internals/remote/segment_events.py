@@ -25,7 +25,7 @@ _METADATA, _UPDATE = 0, 1
 
 
 def metadata_partition(topic_id: str, partition: int, count: int) -> int:
-    """The partition of ``__remote_log_metadata``, which has ``count``, with the events of a partition."""
+    """Return the partition of ``__remote_log_metadata``, which has ``count``, with the events of a partition."""
     most, least = struct.unpack(">qq", urlsafe_b64decode(topic_id + "=="))
     hashed = 1
     for each in (_hash_of_long(least), _hash_of_long(most), partition):
@@ -39,7 +39,7 @@ def _hash_of_long(value: int) -> int:
 
 
 def events_of(segment: SegmentMetadata) -> tuple[bytes, bytes]:
-    """The values of two records: the copy of a segment started, and finished. A broker discards one without the
+    """Return the values of two records: the copy of a segment started, and finished. A broker discards one without the
     other."""
     named = {
         "topicIdPartition": {"name": segment.topic, "id": segment.topic_id, "partition": segment.partition},

@@ -87,13 +87,13 @@ class RemoteMetadata:
     discarded: tuple[DiscardedEvent, ...] = ()
 
     def of(self, topic_id: str, partition: int) -> Mapping[str, SegmentMetadata]:
-        """The segments of a partition by their IDs."""
+        """Return the segments of a partition by their IDs."""
         return self.segments.get((topic_id, partition), {})
 
 
 def remote_epochs(metadata: RemoteMetadata) -> dict[TopicIdPartition, Epochs]:
-    """The leader epochs of each partition's remote segments, each with its first offset there: of those that brokers
-    read, from the first one on."""
+    """Return the leader epochs of each partition's remote segments, each with its first offset there: of those that
+    brokers read, from the first one on."""
     found: dict[TopicIdPartition, Epochs] = {}
     for key, known in metadata.segments.items():
         read = sorted((each.start_offset, each.epochs) for each in known.values() if each.is_referenced)
@@ -244,7 +244,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def segment_rows(metadata: RemoteMetadata) -> list[dict[str, Any]]:
-    """The rows of the table ``remoteSegments``."""
+    """Return the rows of the table ``remoteSegments``."""
     return [
         {
             "topic": each.topic,

@@ -63,11 +63,11 @@ class RemoteStorage:
     )
 
     def id_of(self, topic: str | None) -> str | None:
-        """The ID of a tiered topic; None for any other."""
+        """Return the ID of a tiered topic; None for any other."""
         return next((topic_id for topic_id, name in self.topics.items() if name == topic), None)
 
     def of(self, topic: str | None, partition: int | None) -> Sequence[RemoteLogSegment]:
-        """The remote segments of a partition of a tiered topic."""
+        """Return the remote segments of a partition of a tiered topic."""
         topic_id = self.id_of(topic)
         return () if topic_id is None else self.segments.get((topic_id, partition or 0), ())
 
@@ -127,7 +127,7 @@ def remote_storage(
 
 
 def tiered_topics(names_by_id: Mapping[str, str], settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """The names of tiered topics, by ID."""
+    """Return the names of tiered topics, by ID."""
     return {
         topic_id: topic
         for topic_id, topic in names_by_id.items()
@@ -141,7 +141,7 @@ def is_enabled(setting: str | None) -> bool:
 
 
 def begun_segments(metadata: RemoteMetadata) -> Mapping[TopicIdPartition, Sequence[RemoteLogSegment]]:
-    """All segments of which something may be in remote storage, by topic ID and partition."""
+    """Return all segments of which something may be in remote storage, by topic ID and partition."""
     return _segments(metadata, lambda each: each.state != _DELETED)
 
 
@@ -209,7 +209,7 @@ def load_remote_storage(directory: Location) -> RemoteStorage:
 
 
 def topic_settings(cluster: Cluster) -> dict[str, dict[str, str]]:
-    """The settings that a cluster's metadata has of each topic itself."""
+    """Return the settings that a cluster's metadata has of each topic itself."""
     return {topic: cluster.settings_of(topic) for topic in cluster.topics.values()}
 
 
@@ -217,6 +217,6 @@ _storage_of = lru_cache(maxsize=4)(load_remote_storage)
 
 
 def deleted_by_epochs(segments: Sequence[RemoteLogSegment], earliest_epoch: int) -> Sequence[RemoteLogSegment]:
-    """The remote segments that a leader deletes whose first local leader epoch is this one: all of whose epochs are
-    before it. With an empty directory, that is the epoch in which it becomes leader, and all go."""
+    """Return the remote segments that a leader deletes whose first local leader epoch is this one: all of whose epochs
+    are before it. With an empty directory, that is the epoch in which it becomes leader, and all go."""
     return [each for each in segments if all(epoch < earliest_epoch for epoch in each.epochs)]

@@ -121,7 +121,7 @@ def load_remote_metadata(location: Location) -> LoadedMetadata:
 
 
 def metadata_partitions(location: Location) -> list[PartitionPath]:
-    """The partitions of ``__remote_log_metadata`` in a log directory, or in that of a partition's directory."""
+    """Return the partitions of ``__remote_log_metadata`` in a log directory, or in that of a partition's directory."""
     directory = log_directory_of(location)
     found: list[PartitionPath] = []
     with suppress(BrokerlessError):
@@ -135,7 +135,7 @@ def metadata_partitions(location: Location) -> list[PartitionPath]:
 
 
 def log_directory_of(location: Location) -> Location:
-    """A log directory, or that of a partition's directory, without what is chosen of remote segments."""
+    """Return a log directory, or that of a partition's directory, without what is chosen of remote segments."""
     own = without_remote(location)
     above = own.parent
     if above is None or names.parse_partition_directory(own.name) is None or log_directories_below(own, 0):

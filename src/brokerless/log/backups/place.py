@@ -71,11 +71,11 @@ class BackupPlace:
         return BackupPlace(self.location, f"{SETS}/{set_name}/node-{'-'.join(map(str, sorted(set(nodes))))}")
 
     def sets(self) -> list[str]:
-        """The names of sets of which hosts have stored parts."""
+        """Return the names of sets of which hosts have stored parts."""
         return [each for each in _directories_in(self.own / SETS) if NAME.fullmatch(each)]
 
     def parts(self, set_name: str) -> list[BackupPlace]:
-        """The parts of a set, each as a place with the runs of one host."""
+        """Return the parts of a set, each as a place with the runs of one host."""
         found = _directories_in(self.own / SETS / set_name)
         own = [each for each in found if _PART.fullmatch(each)]
         return [BackupPlace(self.location, f"{SETS}/{set_name}/{each}") for each in own]
@@ -113,13 +113,13 @@ class BackupPlace:
         return self.key_directory / f"{run}.json"
 
     def run_keys(self) -> list[RunKeys]:
-        """The data keys of all runs, encrypted. Raises :class:`UnreadableError`."""
+        """Return the data keys of all runs, encrypted. Raises :class:`UnreadableError`."""
         entries = self.key_directory.find_entries()
         runs = [each.name.removesuffix(".json") for each in entries if each.name.endswith(".json")]
         return list(side_by_side(self.keys_of, runs, self.location.is_remote))
 
     def keys_of(self, run: str) -> RunKeys:
-        """The data key of a run, encrypted. Raises :class:`UnreadableError`."""
+        """Return the data key of a run, encrypted. Raises :class:`UnreadableError`."""
         return KEYS_FILE.load(self.keys_file(run))
 
     def config(self) -> BackupConfig | None:
@@ -127,11 +127,11 @@ class BackupPlace:
         return CONFIG_FILE.find(self.config_file)
 
     def names(self) -> list[SnapshotName]:
-        """All snapshots, the oldest first."""
+        """Return all snapshots, the oldest first."""
         return self.names_by_suffix()[0]
 
     def names_by_suffix(self) -> tuple[list[SnapshotName], list[SnapshotName]]:
-        """All snapshots, the oldest first; and all lists of segments."""
+        """Return all snapshots, the oldest first; and all lists of segments."""
         entries = self.snapshot_directory.find_entries()
 
         def named(suffix: str) -> list[SnapshotName]:
@@ -150,11 +150,11 @@ class BackupPlace:
         return found
 
     def snapshot_data(self, name: SnapshotName) -> bytes:
-        """The JSON of a snapshot, which is what is signed. Raises :class:`UnreadableError`."""
+        """Return the JSON of a snapshot, which is what is signed. Raises :class:`UnreadableError`."""
         return _read(self.snapshot_directory / f"{name.stem}.json")
 
     def segments_data(self, name: SnapshotName) -> bytes:
-        """The list of its segments, as it was written. Raises :class:`UnreadableError`."""
+        """Return the list of its segments, as it was written. Raises :class:`UnreadableError`."""
         return _read(self.segments_file(name))
 
     def signature(self, name: SnapshotName) -> bytes | None:
@@ -165,15 +165,15 @@ class BackupPlace:
     def segments(
         self, name: SnapshotName, snapshot: Snapshot, replacements: Replacements | None = None
     ) -> list[SnapshotSegment]:
-        """The segments that are read of a snapshot, as :meth:`applied`."""
+        """Return the segments that are read of a snapshot, as :meth:`applied`."""
         return self.applied(name, snapshot, replacements)[1]
 
     def applied(
         self, name: SnapshotName, snapshot: Snapshot, replacements: Replacements | None = None
     ) -> tuple[Snapshot, list[SnapshotSegment]]:
-        """A snapshot as it is read, with its segments, some of which erasures may have replaced. ``replacements``: all
-        of them, where they were loaded before. Raises :class:`UnreadableError`, also where the list is not the one that
-        the snapshot was written with."""
+        """Return a snapshot as it is read, with its segments, some of which erasures may have replaced.
+        ``replacements``: all of them, where they were loaded before. Raises :class:`UnreadableError`, also where the
+        list is not the one that the snapshot was written with."""
         file, data = self.segments_file(name), self.segments_data(name)
         if hashlib.sha256(data).hexdigest() != snapshot.segments.sha256:
             text = f"this is not the list of segments that snapshot {name.id} has"
@@ -194,7 +194,7 @@ class BackupPlace:
         return Replacements(list(side_by_side(load, range(len(known)), self.location.is_remote)))
 
     def replaced_lists(self) -> list[tuple[SnapshotName, DirectoryEntry]]:
-        """The lists of segments that erasures replaced, the oldest first."""
+        """Return the lists of segments that erasures replaced, the oldest first."""
         entries = self.replaced_directory.find_entries()
         named = ((parse_stem(each.name.removesuffix(".parquet")), each) for each in entries)
         return sorted(((name, each) for name, each in named if name is not None), key=lambda one: one[0])
@@ -216,8 +216,8 @@ class BackupPlace:
         return data
 
     def find(self, text: str) -> SnapshotName:
-        """The snapshot that people call so: by its ID or the beginning of one, its name, ``latest``, or a time, for the
-        last one before that. Raises :class:`UsageError` where there is none."""
+        """Return the snapshot that people call so: by its ID or the beginning of one, its name, ``latest``, or a time,
+        for the last one before that. Raises :class:`UsageError` where there is none."""
         known = self.names()
         if not known:
             of_set = f"; {self._not_found(text)}" if text in self.sets() else ""

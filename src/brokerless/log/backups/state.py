@@ -41,11 +41,11 @@ class SnapshotState:
         return {each.name[len(start) :]: each for each in shown}
 
     def root_files(self) -> Mapping[str, SnapshotFile]:
-        """The files of the log directory."""
+        """Return the files of the log directory."""
         return {name: file for name, file in self._files.items() if "/" not in name}
 
     def files_of(self, directory: str) -> Mapping[str, SnapshotFile]:
-        """The files of a partition's directory that are of no segment."""
+        """Return the files of a partition's directory that are of no segment."""
         start = f"{directory}/"
         return {name[len(start) :]: file for name, file in self._files.items() if name.startswith(start)}
 

@@ -203,7 +203,7 @@ def load_journal(location: Location) -> Journal:
 
 
 def last_batch(log_directory: Path | Destination, query: str) -> int | None:
-    """The last batch of a streaming query that was committed here."""
+    """Return the last batch of a streaming query that was committed here."""
     return _queries(Destination.of(log_directory)).get(query)
 
 

@@ -45,8 +45,8 @@ NOTHING_HIDDEN = HiddenSegments()
 
 
 def hidden_segments(directory: Location, *, is_listed: bool) -> HiddenSegments | None:
-    """Those of a log directory, none without a commit. ``is_listed``: whether the journal was in a listing made before
-    the partitions were listed. None if there was a commit then and it has ended."""
+    """Return those of a log directory, none without a commit. ``is_listed``: whether the journal was in a listing made
+    before the partitions were listed. None if there was a commit then and it has ended."""
     journal = directory / names.COMMIT_JOURNAL
     if not is_listed:
         try:

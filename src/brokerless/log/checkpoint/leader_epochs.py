@@ -75,7 +75,7 @@ def leader_epoch_checkpoint(epochs: Iterable[tuple[int, int]]) -> bytes:
 
 
 def epochs_of(checkpoint: LeaderEpochs) -> Epochs:
-    """The entries of a checkpoint as a broker takes them: one that does not fit drops those before it."""
+    """Return the entries of a checkpoint as a broker takes them: one that does not fit drops those before it."""
     epochs: Epochs = ()
     for epoch, offset in zip(checkpoint.epochs.tolist(), checkpoint.start_offsets.tolist(), strict=True):
         epochs = assign(epochs, epoch, offset)
@@ -83,13 +83,13 @@ def epochs_of(checkpoint: LeaderEpochs) -> Epochs:
 
 
 def load_epochs(checkpoint: DirectoryEntry | None) -> Epochs:
-    """The entries of a partition's checkpoint as a broker takes them; none where it has no checkpoint."""
+    """Return the entries of a partition's checkpoint as a broker takes them; none where it has no checkpoint."""
     return () if checkpoint is None else epochs_of(load_leader_epochs(checkpoint.location))
 
 
 def assign(epochs: Epochs, epoch: int, offset: int) -> Epochs:
-    """The epoch begins at this offset, unless it is the latest one and began before. Later epochs, and epochs that
-    begin at this offset or later, are forgotten. Negative numbers change nothing."""
+    """Return the epoch begins at this offset, unless it is the latest one and began before. Later epochs, and epochs
+    that begin at this offset or later, are forgotten. Negative numbers change nothing."""
     if epoch < 0 or offset < 0 or (epochs and epochs[-1][0] == epoch and epochs[-1][1] <= offset):
         return epochs
     kept = len(epochs)

@@ -27,7 +27,8 @@ class LogStartOffsets:
             self._loaded[entry.location.parent] = load_offset_checkpoint(entry.location)
 
     def find(self, directory: Location, topic: str, partition: int) -> tuple[int, tuple[Finding, ...]]:
-        """The log start offset of the partition in a directory, 0 where none is recorded, and why it is not known."""
+        """Return the log start offset of the partition in a directory, 0 where none is recorded, and why it is not
+        known."""
         checkpoint = None if self._is_ignored else self._of(directory)
         if checkpoint is None:
             return 0, ()

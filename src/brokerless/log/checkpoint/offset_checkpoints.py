@@ -67,18 +67,19 @@ def _parse(lines: list[str]) -> dict[tuple[str, int], int]:
 
 
 def offset_checkpoint(offsets: Mapping[tuple[str, int], int]) -> bytes:
-    """A ``*-offset-checkpoint``: an offset for each (topic, partition); lines come in the mapping's order."""
+    """Return a ``*-offset-checkpoint``: an offset for each (topic, partition); lines come in the mapping's order."""
     return format_checkpoint(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
 
 
 def read_checkpoints(log_directory: Path | Destination, topic: str, partition: int) -> PartitionOffsets:
-    """The lines of one partition. A file that Kafka could not read either counts as one without lines."""
+    """Return the lines of one partition. A file that Kafka could not read either counts as one without lines."""
     at = Destination.of(log_directory)
     return PartitionOffsets(*(_load(at, name).get((topic, partition)) for name in _FILES))
 
 
 def recorded_offset(directory: Location, topic: str | None, partition: int | None, checkpoint: str) -> int | None:
-    """The offset of a partition in a checkpoint (a file name) of the log directory that it is in, if there is one.
+    """Return the offset of a partition in a checkpoint (a file name) of the log directory that it is in, if there is
+    one.
 
     Raises :class:`UnreadableError` if the checkpoint cannot be read.
     """

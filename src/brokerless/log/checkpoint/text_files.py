@@ -73,7 +73,7 @@ def parse_uuid(text: str, line: str) -> str:
 
 
 def parse_entries(lines: list[str], width: int) -> list[list[str]]:
-    """The entries of a checkpoint, each of ``width`` words; a file that ends before its count has none."""
+    """Return the entries of a checkpoint, each of ``width`` words; a file that ends before its count has none."""
     if lines and (version := parse_integer(lines[0], lines[0])) != 0:
         raise MalformedFileError("a checkpoint of an unknown version", "version 0", str(version))
     if len(lines) < 2:

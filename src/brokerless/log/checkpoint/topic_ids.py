@@ -41,8 +41,8 @@ def topic_ids_there(directory: Path | Destination, topics: Collection[str]) -> d
 
 
 def choose_topic_ids(directory: Destination, sources: Sequence[tuple[str, str | None, str]]) -> list[str]:
-    """The IDs of partitions that are written to a log directory: their own, or that of their topic's partitions there,
-    or else of others of these, or a random one. ``sources``: of each, topic, its own ID if any, and its path.
+    """Return the IDs of partitions that are written to a log directory: their own, or that of their topic's partitions
+    there, or else of others of these, or a random one. ``sources``: of each, topic, its own ID if any, and its path.
 
     Raises :class:`UsageError` for one that has another than those that are there.
     """
@@ -61,7 +61,7 @@ def choose_topic_ids(directory: Destination, sources: Sequence[tuple[str, str | 
 
 
 def new_topic_id(topic: str) -> str:
-    """A random one, but for KRaft's own log, which has the same everywhere."""
+    """Return a random one, but for KRaft's own log, which has the same everywhere."""
     return names.CLUSTER_METADATA_ID if topic == names.CLUSTER_METADATA else random_id()
 
 
@@ -84,7 +84,7 @@ def _topic_id_in(directory: Destination, name: str) -> str | None:
 
 
 def random_id() -> str:
-    """A new topic or directory ID (``Uuid.randomUuid``): base64 for URLs, never beginning with a dash."""
+    """Return a new topic or directory ID (``Uuid.randomUuid``): base64 for URLs, never beginning with a dash."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):

@@ -98,8 +98,8 @@ def owner_of_command(job: str | None = None) -> str:
 
 
 def id_of(job: str, topic: str) -> str:
-    """An ID for a topic: the same for all tasks of a job, without asking each other (``org.apache.kafka.common.Uuid``:
-    16 bytes)."""
+    """Return an ID for a topic: the same for all tasks of a job, without asking each other
+    (``org.apache.kafka.common.Uuid``: 16 bytes)."""
     made = uuid.UUID(bytes=hashlib.sha256(f"{job} {topic}".encode()).digest()[:16], version=4)
     text = base64.urlsafe_b64encode(made.bytes).decode().rstrip("=")
     return "A" + text[1:] if text.startswith("-") else text  # Kafka gives none that looks like an option
@@ -184,7 +184,7 @@ def _unfinished(log_directory: Destination) -> Iterator[tuple[str, str]]:
 
 
 def partitions_of(directory: Destination, topic: str | None) -> set[int]:
-    """The numbers of a topic's partitions in a log directory; of all topics', if it is None."""
+    """Return the numbers of a topic's partitions in a log directory; of all topics', if it is None."""
     found = (names.parse_partition_directory(each.name) for each in directory.entries())
     return {each.partition for each in found if each and each.state == "live" and topic in (None, each.topic)}
 

@@ -23,8 +23,8 @@ _LIMIT = 64 << 20
 def complete_directories(
     directories: Sequence[LogDirectory], written: Collection[str], to: Destination
 ) -> tuple[LogDirectory, ...]:
-    """Those with a ``meta.properties`` of which all partitions are ``written`` (paths of their directories), or are in
-    the target already."""
+    """Return those with a ``meta.properties`` of which all partitions are ``written`` (paths of their directories), or
+    are in the target already."""
     return tuple(
         replace(each, partitions=(), others=(), foreign=())  # each of a job's tasks has these
         for each in directories

@@ -54,7 +54,7 @@ _CHECKPOINTS = (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_OFFSET_CHECKPOI
 
 
 def files_of(source: PartitionPath) -> list[DirectoryEntry]:
-    """The files of a partition that are Kafka's."""
+    """Return the files of a partition that are Kafka's."""
     return [
         each for each in source.location.entries() if not each.is_directory and names.is_file_of_partition(each.name)
     ]
@@ -177,8 +177,8 @@ def is_damaged(epochs: LeaderEpochs | None) -> bool:
 
 
 def epochs_again(logs: Sequence[Location], remote: Epochs) -> Epochs:
-    """The leader epochs of a log by its batches, after those of its remote segments that began before. ``logs``: of its
-    local segments, in order. Raises UnreadableError."""
+    """Return the leader epochs of a log by its batches, after those of its remote segments that began before. ``logs``:
+    of its local segments, in order. Raises UnreadableError."""
     bases = (names.parse_segment_file(each.name) for each in logs)
     first = min((each.offset for each in bases if each is not None), default=None)
     epochs = remote if first is None else truncate_from_end(remote, first)

@@ -48,7 +48,7 @@ _LARGEST_FILE = 1 << 30
 
 
 def output_directory(location: Location, sources: Iterable[str] = ()) -> Destination:
-    """A log directory to write to, as people name it, while ``sources`` are read.
+    """Return a log directory to write to, as people name it, while ``sources`` are read.
 
     Raises :class:`UsageError` for one that cannot be written to, for none, and for one that is in what is read.
     """
@@ -289,7 +289,7 @@ class PartitionWriter:
 
 
 def scratch_directory(stack: ExitStack) -> Path:
-    """A log directory for what is sent away when it is complete."""
+    """Return a log directory for what is sent away when it is complete."""
     return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="brokerless-", ignore_cleanup_errors=True)))
 
 
@@ -306,9 +306,9 @@ def send_staged(directory: Destination, staged: StagedPartition, path: Path) -> 
 
 
 def unfinished_name(topic: str, partition: int, owner: str = "") -> str:
-    """The name of a partition's directory while it is being written; a long topic is cut, as Kafka does. ``owner``:
-    hexadecimal digits that all directories of one job have in common, the first of the 32; the last ones say that it
-    is ours."""
+    """Return the name of a partition's directory while it is being written; a long topic is cut, as Kafka does.
+    ``owner``: hexadecimal digits that all directories of one job have in common, the first of the 32; the last ones say
+    that it is ours."""
     unique = (owner + uuid.uuid4().hex)[: 32 - len(names.UNFINISHED)] + names.UNFINISHED
     suffix = f"-{partition}.{unique}-delete"
     return topic[: _LONGEST_NAME - len(suffix)] + suffix

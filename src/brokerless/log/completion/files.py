@@ -75,7 +75,7 @@ class Completion:
         return {file.offset: entry for file, entry in files if file is not None and file.kind == "log"}
 
     def removed(self, *reasons: RemovalReason) -> Iterator[Removal]:
-        """Those files that are removed for one of these reasons."""
+        """Return those files that are removed for one of these reasons."""
         return (each for each in self.remove if each.reason in reasons)
 
 

@@ -74,7 +74,7 @@ def _check_renamed(completion: Completion) -> Iterator[Finding]:
 
 
 def check_removed(completion: Completion) -> Iterator[Finding]:
-    """A finding about each log that a start deletes although no file that stays has some of its offsets."""
+    """Yield a finding about each log that a start deletes although no file that stays has some of its offsets."""
     for removal, spans in completion.lost:
         offsets = ", ".join(f"{first} to {end - 1}" for first, end in spans[:_SHOWN])
         offsets += f" and {len(spans) - _SHOWN} more spans" if len(spans) > _SHOWN else ""

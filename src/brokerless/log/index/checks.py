@@ -236,7 +236,7 @@ class _IndexCheck:
         expected: Callable[[int], str],
         found: Callable[[int], str],
     ) -> Iterator[Finding]:
-        """A finding for the first of the entries ``rows``, if there are any."""
+        """Yield a finding for the first of the entries ``rows``, if there are any."""
         count = int(np.count_nonzero(rows))
         if count:
             row = int(np.argmax(rows))
@@ -253,7 +253,7 @@ class _IndexCheck:
             )
 
     def unknown(self, rows: Bools) -> Iterator[Finding]:
-        """The finding for entries that could not be checked, because the log cannot be read where they point."""
+        """Yield the finding for entries that could not be checked, because the log cannot be read where they point."""
         count = int(np.count_nonzero(rows))
         if count:
             row = int(np.argmax(rows))

@@ -50,8 +50,8 @@ class OffsetIndex:
         return not any(finding.severity == "error" for finding in self.findings)
 
     def lookup(self, offset: int) -> tuple[int, int]:
-        """The last entry whose offset is at most ``offset``, as (offset, position): a batch with this offset is at that
-        position or after it. Without such an entry, and for an invalid index: (base offset, 0)."""
+        """Return the last entry whose offset is at most ``offset``, as (offset, position): a batch with this offset is
+        at that position or after it. Without such an entry, and for an invalid index: (base offset, 0)."""
         slot = int(np.searchsorted(self.offsets, offset, side="right")) - 1
         if slot < 0 or not self.is_valid:
             return self.base_offset, 0
@@ -75,10 +75,10 @@ class TimeIndex:
         return not any(finding.severity == "error" for finding in self.findings)
 
     def lookup(self, timestamp: int) -> tuple[int, int]:
-        """The last entry whose timestamp is at most ``timestamp``, as (timestamp, offset): records with larger
+        """Return the last entry whose timestamp is at most ``timestamp``, as (timestamp, offset): records with larger
         timestamps come at that offset or after it, but one with this very timestamp may be before. So the first record
-        from a time on is found with ``lookup(time - 1)``. Without such an entry, and for an invalid index:
-        (-1, base offset)."""
+        from a time on is found with ``lookup(time - 1)``. Without such an entry, and for an invalid index: (-1, base
+        offset)."""
         slot = int(np.searchsorted(self.timestamps, timestamp, side="right")) - 1
         if slot < 0 or not self.is_valid:
             return layouts.NO_TIMESTAMP, self.base_offset
@@ -233,7 +233,7 @@ def load_transaction_index(location: Location, base_offset: int) -> TransactionI
 
 
 def not_sorted(file: str, position: int, count: int, offset: int, rule: str, before: str, found: str) -> Finding:
-    """The finding for entries that are not in order, of which the first is at ``position``."""
+    """Return the finding for entries that are not in order, of which the first is at ``position``."""
     text = f"{_count(count)} not in order: {rule}"
     return Kind.INDEX_NOT_SORTED.at(
         file, text, position=position, offset=offset, expected=f"more than {before}", found=found

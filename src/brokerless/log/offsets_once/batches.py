@@ -113,7 +113,7 @@ class OffsetsOnce:
 
 
 def earlier_offsets(opened: OpenSegment) -> list[Span]:
-    """The offsets from a segment's base offset on that segments before it have, as far as each reaches there."""
+    """Return the offsets from a segment's base offset on that segments before it have, as far as each reaches there."""
     base_offset, found = opened.segment.base_offset, list[Span]()
     before = [each for each in opened.partition.segments if each.base_offset < base_offset]
     for segment in reversed(before):

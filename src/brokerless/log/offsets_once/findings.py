@@ -14,8 +14,8 @@ from brokerless.progress import Report
 
 
 def not_above(path: str, position: int | None, first: int, highest: int, text: str | None = None) -> Finding:
-    """A batch, or a segment of which only that is known, that begins at or below an offset that was there before.
-    Kafka's reader gives its records all the same."""
+    """Return a batch, or a segment of which only that is known, that begins at or below an offset that was there
+    before. Kafka's reader gives its records all the same."""
     text = text or "offsets do not go up: a batch begins at or below an offset that was there before"
     expected = f"an offset above {highest}"
     return Kind.OFFSET_ORDER.at(
@@ -24,7 +24,8 @@ def not_above(path: str, position: int | None, first: int, highest: int, text: s
 
 
 def misplaced(path: str, position: int, first: int, last: int, start: int, end: int) -> Finding:
-    """A batch whose offsets, which no checksum covers, are outside of ``[start, end)``, those that can be here."""
+    """Return a batch whose offsets, which no checksum covers, are outside of ``[start, end)``, those that can be
+    here."""
     text = "left out: the offsets of this batch cannot be here (brokerless salvage may find where they belong)"
     expected = f"offsets from {start} to {end - 1}"
     return Kind.OFFSET_ORDER.at(
@@ -33,8 +34,8 @@ def misplaced(path: str, position: int, first: int, last: int, start: int, end: 
 
 
 def all_misplaced(path: str, chunk: Chunk, valid: NDArray[np.bool_], span: FileSpan) -> Iterator[Finding]:
-    """The batches of a chunk that are outside of a span. Where reading begins too early, as such a batch looked like
-    the first of the span, what comes before it was reported with the span before."""
+    """Yield the batches of a chunk that are outside of a span. Where reading begins too early, as such a batch looked
+    like the first of the span, what comes before it was reported with the span before."""
     batches, is_within = chunk.batches, span.range.batches(chunk.batches)
     known = 0
     if len(batches) and chunk.positions[0] == span.start:
@@ -48,7 +49,7 @@ def all_misplaced(path: str, chunk: Chunk, valid: NDArray[np.bool_], span: FileS
 
 
 def segments_overlap(path: str, position: int, first: int, base_offset: int, expected: str, whose: str) -> Finding:
-    """A batch that is passed over. A broker refuses a segment that begins below its base offset."""
+    """Return a batch that is passed over. A broker refuses a segment that begins below its base offset."""
     text = f"passed over: from this batch on, offsets are repeated that {whose}"
     severity = "error" if first < base_offset else "warning"
     return Kind.OFFSET_OVERLAP.at(
@@ -57,7 +58,7 @@ def segments_overlap(path: str, position: int, first: int, base_offset: int, exp
 
 
 def batches_overlap(path: str, position: int, first: int, last: int) -> Finding:
-    """A batch that overlaps earlier ones of the same file."""
+    """Return a batch that overlaps earlier ones of the same file."""
     text = (
         f"overlaps batches before it: its records at offsets {first} to {last} were left out, as a consumer gets those "
         "before them"
@@ -68,7 +69,7 @@ def batches_overlap(path: str, position: int, first: int, last: int) -> Finding:
 
 
 def repeats_within(path: str, position: int, offsets: NDArray[np.int64]) -> Finding:
-    """A batch of which some records have ``offsets`` that records before them in it have."""
+    """Return a batch of which some records have ``offsets`` that records before them in it have."""
     first, last = int(offsets.min()), int(offsets.max())
     text = (
         f"records of this batch have the same offset: those at offsets {first} to {last} that follow another one were "
@@ -80,7 +81,7 @@ def repeats_within(path: str, position: int, offsets: NDArray[np.int64]) -> Find
 
 
 def falls_within(path: str, position: int, before: int, offset: int) -> Finding:
-    """A batch with a record at ``offset`` after one at a higher one, ``before``."""
+    """Return a batch with a record at ``offset`` after one at a higher one, ``before``."""
     text = "offsets of this batch's records go back: a consumer passes over those that do"
     expected = f"an offset above {before}"
     return Kind.OFFSET_ORDER.at(

@@ -21,8 +21,8 @@ from brokerless.format.write.encoder import Encoder
 
 
 def part_of_batch(buffer: NDArray[np.uint8], first: int, last: int | None, max_batch_bytes: int) -> NDArray[np.uint8]:
-    """The records of a batch with ``first <= offset <= last``, uncompressed: a v2 batch, or single v0 or v1 messages
-    for those of a wrapper message; no bytes if there are none. ``last``: None for that of the last record."""
+    """Return the records of a batch with ``first <= offset <= last``, uncompressed: a v2 batch, or single v0 or v1
+    messages for those of a wrapper message; no bytes if there are none. ``last``: None for that of the last record."""
     batch = read_headers(buffer, np.zeros(1, np.int64))
     if batch.is_legacy[0]:
         last = MAX_INT64 if last is None else last
@@ -48,7 +48,7 @@ def part_of_batch(buffer: NDArray[np.uint8], first: int, last: int | None, max_b
 
 
 def decode_batch(buffer: NDArray[np.uint8], batch: Batches, max_batch_bytes: int) -> RecordColumns | None:
-    """The records of one batch, as far as they decode; None if there are none."""
+    """Return the records of one batch, as far as they decode; None if there are none."""
     decoder = Decoder(max_batch_bytes=max_batch_bytes)
     parts = [each.columns for each in decode_whole(decoder, buffer, batch) if each.columns.rows]
     return concat_columns(parts) if parts else None

@@ -52,8 +52,8 @@ def _crowded_batches(file: File, earlier: Sequence[Span]) -> set[int]:
 
 
 def repeated_records(file: File, start_offset: int = 0) -> Iterator[tuple[Finding, int]]:
-    """The batches of a file that overlap those before them, and how many of their records from ``start_offset`` on are
-    left out for that."""
+    """Yield the batches of a file that overlap those before them, and how many of their records from ``start_offset``
+    on are left out for that."""
     from brokerless.format.read.decoder import Decoder
 
     repeated = repeated_offsets(file)
@@ -75,7 +75,7 @@ def repeated_records(file: File, start_offset: int = 0) -> Iterator[tuple[Findin
 
 
 def offsets_of_records(file: File, since: int = 0) -> list[Span]:
-    """The offsets from ``since`` on that the intact batches of a file have."""
+    """Return the offsets from ``since`` on that the intact batches of a file have."""
     spans: list[Span] = []
     for chunk in scan(file, ignore):
         intact = chunk.take(check_checksums(chunk, file.path, ignore) & (chunk.batches.end_of_records >= since))
@@ -99,8 +99,8 @@ def _runs_of_records(chunk: Chunk) -> list[list[Span]]:
 
 
 def first_offsets(chunk: Chunk) -> NDArray[np.int64]:
-    """The first offset of each batch; wrapper messages, whose own is their last one, are looked into. Of one that does
-    not decode, it is the offset after its last one."""
+    """Return the first offset of each batch; wrapper messages, whose own is their last one, are looked into. Of one
+    that does not decode, it is the offset after its last one."""
     return first_and_repeated_offsets(chunk)[0]
 
 

@@ -94,7 +94,7 @@ def _parse(data: NDArray[np.uint8]) -> NDArray[Any]:
 
 
 def snapshot_checksum(data: NDArray[np.uint8]) -> int:
-    """The CRC-32C that a snapshot of these bytes has in its header."""
+    """Return the CRC-32C that a snapshot of these bytes has in its header."""
     if plain.is_plain_cheaper(len(data)):
         crc32c_ranges = plain.crc32c_ranges
     else:  # Numba is not imported before a large snapshot is to be read or written

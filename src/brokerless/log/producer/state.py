@@ -273,8 +273,8 @@ class ProducerState:
         }
 
     def snapshot(self) -> bytes:
-        """The content of the ``.snapshot`` that is named after :attr:`end_offset`. Producers come by their IDs; a
-        broker writes them in the order of its hash table, which for few small IDs is the same."""
+        """Return the content of the ``.snapshot`` that is named after :attr:`end_offset`. Producers come by their IDs;
+        a broker writes them in the order of its hash table, which for few small IDs is the same."""
         entries = np.empty(len(self.producers), layouts.PRODUCER_SNAPSHOT_ENTRY)
         for row, (producer_id, each) in enumerate(sorted(self.producers.items())):
             last = each.batches[-1] if each.batches else BatchMetadata(layouts.NO_SEQUENCE, -1, 0, 0)
@@ -286,7 +286,7 @@ class ProducerState:
 
 
 def load_state(snapshot: ProducerSnapshot, end_offset: int) -> ProducerState:
-    """The state that a snapshot holds (whose findings the caller has checked); ``end_offset`` is in its name."""
+    """Return the state that a snapshot holds (whose findings the caller has checked); ``end_offset`` is in its name."""
     columns = (
         snapshot.producer_ids, snapshot.producer_epochs, snapshot.coordinator_epochs, snapshot.timestamps,
         snapshot.current_txn_first_offsets, snapshot.last_sequences, snapshot.last_offsets, snapshot.offset_deltas,
@@ -302,7 +302,7 @@ def load_state(snapshot: ProducerSnapshot, end_offset: int) -> ProducerState:
 
 
 def control_markers(batches: Batches, buffer: NDArray[np.uint8]) -> list[Marker | NoMarker | None]:
-    """The markers of those of the batches that are control batches."""
+    """Return the markers of those of the batches that are control batches."""
     rows = batches.is_control
     return read_markers(buffer, batches.take(rows)) if rows.any() else []
 
@@ -326,7 +326,8 @@ def outside_of_transaction(row: int, offset: int, producer: Producer) -> Produce
 
 
 def aborted_entry(transaction: CompletedTransaction) -> bytes:
-    """The entry of the transaction index (``.txnindex``, of the segment with the marker) for one that was aborted."""
+    """Return the entry of the transaction index (``.txnindex``, of the segment with the marker) for one that was
+    aborted."""
     entry = np.zeros(1, layouts.TRANSACTION_INDEX_ENTRY)
     for name in ("producer_id", "first_offset", "last_offset", "last_stable_offset"):
         entry[name] = getattr(transaction, name)
@@ -334,14 +335,14 @@ def aborted_entry(transaction: CompletedTransaction) -> bytes:
 
 
 def snapshots_out_of_range(offsets: Collection[int], log_start: int, log_end: int) -> list[int]:
-    """Those snapshots, by the offsets in their names, that go when a log is truncated or loaded
+    """Return those snapshots, by the offsets in their names, that go when a log is truncated or loaded
     (``truncateAndReload``): the ones after its end, and those up to its start."""
     return [offset for offset in offsets if offset > log_end or offset <= log_start]
 
 
 def stray_snapshots(offsets: Collection[int], base_offsets: Collection[int]) -> list[int]:
-    """Those snapshots that go when a log with these segments is loaded (``removeStraySnapshots``): the ones without a
-    segment, but for the last if that is after all segments, which a clean stop has left."""
+    """Return those snapshots that go when a log with these segments is loaded (``removeStraySnapshots``): the ones
+    without a segment, but for the last if that is after all segments, which a clean stop has left."""
     strays = sorted(set(offsets) - set(base_offsets))
     if strays and strays[-1] > max(base_offsets, default=-1):
         strays.pop()

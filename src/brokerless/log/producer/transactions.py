@@ -70,13 +70,13 @@ class Transactions:
         return min((each.first_offset for each in self.open.values() if each.first_offset is not None), default=None)
 
     def unfinished_at(self, end: int) -> list[Transaction]:
-        """The transactions that have data before ``end``, and no end there, by their first offsets."""
+        """Return the transactions that have data before ``end``, and no end there, by their first offsets."""
         unfinished = (*self.open.values(), *(each for each in self.ended if each.last_offset >= end))
         found = [(each.first_offset, each) for each in unfinished if each.first_offset is not None]
         return [each for first, each in sorted(found, key=itemgetter(0)) if first < end]
 
     def open_at(self, end: int) -> int | None:
-        """The first offset of the earliest of these; None if there are none."""
+        """Return the first offset of the earliest of these; None if there are none."""
         return next((each.first_offset for each in self.unfinished_at(end)), None)
 
     @property

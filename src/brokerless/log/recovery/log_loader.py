@@ -41,7 +41,7 @@ def load_log(log_directory: Path, topic: str, partition: int, config: LogConfig,
 def new_writer(
     log_directory: Path, place: tuple[str, int], config: LogConfig, contents: LogContents, close: Callable[[bool], None]
 ) -> LogWriter:
-    """A writer of a log that was loaded, which records its offsets in the checkpoints of the log directory."""
+    """Return a writer of a log that was loaded, which records its offsets in the checkpoints of the log directory."""
 
     def record(checkpoints: PartitionOffsets) -> None:
         write_checkpoints(log_directory, {place: checkpoints})

@@ -45,7 +45,7 @@ def _definitions(version: str) -> Mapping[SettingKind, Mapping[str, Definition]]
 
 
 def versions() -> tuple[str, ...]:
-    """The versions of Kafka whose rules are known, oldest first: of each minor one the newest that was tried."""
+    """Return the versions of Kafka whose rules are known, oldest first: of each minor one the newest that was tried."""
     return tuple(_file()["versions"])
 
 
@@ -56,7 +56,8 @@ def is_since(version: str, since: str) -> bool:
 
 
 def settings_of(kind: SettingKind, version: str) -> Mapping[str, Definition]:
-    """All settings of a kind that a version has, by name: their types, bounds, words and defaults, as in the file."""
+    """Return all settings of a kind that a version has, by name: their types, bounds, words and defaults, as in the
+    file."""
     return _definitions(version)[kind]
 
 

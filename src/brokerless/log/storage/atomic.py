@@ -41,7 +41,8 @@ def write_in(directory: int, path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Generator[BinaryIO]:
-    """A file to write, which becomes ``path``, durably, when all is written; what is there stays if anything is raised.
+    """Yield a file to write, which becomes ``path``, durably, when all is written; what is there stays if anything is
+    raised.
 
     Raises as :func:`write_file`."""
     path = Path(path)

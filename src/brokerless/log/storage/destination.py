@@ -65,7 +65,7 @@ class Destination:
         return not self.is_remote and not self.local.exists()
 
     def join(self, name: str, inner: str = "") -> str:
-        """The path of what is in it, or in a directory that is in it."""
+        """Return the path of what is in it, or in a directory that is in it."""
         path = paths.join(self.path, name)
         return paths.join(path, inner) if inner else path
 

@@ -144,8 +144,8 @@ def _open_directory(root: Location, *inner: str, make: bool = False) -> Generato
 
 
 def find(directory: Location) -> list[str]:
-    """The paths of all files in a directory and below, relative to it, sorted; none if it is not there. Links
-    to directories are not followed. Raises :class:`UnwritableError` if it is a link itself."""
+    """Return the paths of all files in a directory and below, relative to it, sorted; none if it is not there. Links to
+    directories are not followed. Raises :class:`UnwritableError` if it is a link itself."""
     if not directory.is_remote:
         refuse_link(directory)
         root = directory.local

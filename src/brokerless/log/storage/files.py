@@ -111,7 +111,8 @@ class LocalFile:
             return min(self.size, os.fstat(self.descriptor).st_size)
 
     def next_data(self, position: int) -> int:
-        """The first position from this one on that is in no hole, as far as the system says; the size if none is."""
+        """Return the first position from this one on that is in no hole, as far as the system says; the size if none
+        is."""
         if position >= self.size or not hasattr(os, "SEEK_DATA"):
             return min(position, self.size)
         try:

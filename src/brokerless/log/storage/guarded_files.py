@@ -183,8 +183,8 @@ def _foreign(owner: int) -> str:
 
 @contextmanager
 def open_directory(root: str | Path, *inner: str, make: bool = False) -> Generator[int]:
-    """The descriptor of a directory: of ``root``, or of ``inner``, names that lead on from there, none of them a link.
-    With ``make``, directories that are not there are made.
+    """Yield the descriptor of a directory: of ``root``, or of ``inner``, names that lead on from there, none of them a
+    link. With ``make``, directories that are not there are made.
 
     Raises :class:`UnwritableError` for a link, or what is no directory; OSError.
     """
@@ -275,7 +275,7 @@ def create(directory: int, path: Path) -> int:
 
 
 def read_own(location: Location, limit: int) -> bytes:
-    """The content of one of our own files, or of one at a URL, of at most ``limit`` bytes.
+    """Return the content of one of our own files, or of one at a URL, of at most ``limit`` bytes.
 
     Raises :class:`UnreadableError` for one that is larger, not there or a link.
     """

@@ -112,7 +112,8 @@ def headers_by_windows(file: LocalFile, start: int, until: int, end: int) -> tup
 
 
 def without_cut_header(walked: BatchScan, size: int) -> BatchScan:
-    """A walk through a window without a last batch so short that what a header may take reaches past the window."""
+    """Return a walk through a window without a last batch so short that what a header may take reaches past the
+    window."""
     positions = walked.positions
     if len(positions) < 2 or positions[-1] + layouts.BATCH_V2_SIZE <= size:
         return walked

@@ -78,7 +78,7 @@ class Location:
 
     @classmethod
     def of(cls, path: str | os.PathLike[str] | Location, options: StorageOptions | None = None) -> Location:
-        """The location of a path as a user names it; one that is a location already has its options. Raises
+        """Return the location of a path as a user names it; one that is a location already has its options. Raises
         :class:`UsageError` for an empty path, and for what is no path."""
         if isinstance(path, Location):
             return path
@@ -191,7 +191,7 @@ class Location:
                 raise
 
     def read(self, limit: int) -> bytes:
-        """A whole file, copied, for the small companions of a log (a broker may shrink them at any time).
+        """Return a whole file, copied, for the small companions of a log (a broker may shrink them at any time).
 
         Raises :class:`UnreadableError` as :meth:`open` does, and for a file of more than ``limit`` bytes.
         """
@@ -229,7 +229,7 @@ class Location:
         return self.entries() if self.is_directory() else []
 
     def find_entry(self, name: str) -> DirectoryEntry | None:
-        """One file of a directory of this machine, as :meth:`entries` has it; None where it is not there."""
+        """Return one file of a directory of this machine, as :meth:`entries` has it; None where it is not there."""
         return _local_entry(self, Path(paths.local(paths.join(self.path, name))))
 
     def is_directory(self) -> bool:

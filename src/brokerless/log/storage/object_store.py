@@ -43,15 +43,16 @@ def remove_object(location: Location) -> None:
 
 
 def open_object(location: Location) -> Any:
-    """A binary file whose content becomes an object by ``close()`` and ``commit()``, or is dropped by ``discard()``."""
+    """Return a binary file whose content becomes an object by ``close()`` and ``commit()``, or is dropped by
+    ``discard()``."""
     fs, inner = fresh_file_system(location)
     return fs.open(inner, "wb", autocommit=False, block_size=BLOCK)
 
 
 @contextmanager
 def new_object(location: Location) -> Generator[BinaryIO]:
-    """A binary file that becomes an object, or a file of a directory, when all is written; nothing is there if anything
-    is raised. Directories above it are made. Raises :class:`UnwritableError`."""
+    """Yield a binary file that becomes an object, or a file of a directory, when all is written; nothing is there if
+    anything is raised. Directories above it are made. Raises :class:`UnwritableError`."""
     with storage_errors(location.path):
         if not location.is_remote:
             make_directory(location.local.parent)

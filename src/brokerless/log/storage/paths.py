@@ -82,12 +82,12 @@ def _without_signature(url: str) -> tuple[str, dict[str, Any]]:
 
 
 def hide_credentials(text: str) -> str:
-    """A text without the keys and passwords of the URLs in it, also of those that were taken for local paths."""
+    """Return a text without the keys and passwords of the URLs in it, also of those that were taken for local paths."""
     return _CREDENTIALS.sub(lambda found: found[0] if found[2].lower() in _NO_HOSTS else found[1], text)
 
 
 def join(path: str, name: str) -> str:
-    """A name in a directory, as a path; in a chained URL the path inside comes first and gets the name."""
+    """Return a name in a directory, as a path; in a chained URL the path inside comes first and gets the name."""
     if not is_remote(path):
         return os.path.join(path, name)  # noqa: PTH118 - a Path would drop what the user gave ("./")
     parts = path.split("::")
@@ -97,7 +97,7 @@ def join(path: str, name: str) -> str:
 
 
 def directory_name(path: str) -> str:
-    """The name of the directory that a path leads to: ``.`` and ``..`` and trailing slashes are resolved."""
+    """Return the name of the directory that a path leads to: ``.`` and ``..`` and trailing slashes are resolved."""
     if is_remote(path):
         part = next((part for part in path.split("::") if "://" in part), path)
         return part.rstrip("/").rpartition("/")[2]
@@ -113,7 +113,7 @@ def named(path: str) -> str:
 
 
 def parent_directory(path: str) -> str | None:
-    """The directory that a path is in; None for what is a whole archive, or a bucket."""
+    """Return the directory that a path is in; None for what is a whole archive, or a bucket."""
     if path.startswith(f"{TIERED}::"):
         return None
     if is_remote(path):
@@ -133,7 +133,7 @@ def partition_above(path: str) -> names.PartitionDirectory | None:
 
 
 def containing_directory(path: str) -> str | None:
-    """The directory that a directory is in, links followed; None for a whole archive, or a bucket."""
+    """Return the directory that a directory is in, links followed; None for a whole archive, or a bucket."""
     return parent_directory(path if is_remote(path) else str(Path(local(path)).resolve()))
 
 
@@ -153,13 +153,13 @@ def is_remote(path: str) -> bool:
 
 
 def local(path: str) -> str:
-    """A path of this machine as its system knows it: without ``file:``."""
+    """Return a path of this machine as its system knows it: without ``file:``."""
     return _FILE_URL.sub("", path, count=1)
 
 
 def same_place(path: str) -> str:
-    """One text for all forms in which engines write a place: ``file:/``, ``file:///``, and plain paths; stores of
-    objects under each of their schemes, with the host of an account or without. To compare, not to open."""
+    """Return one text for all forms in which engines write a place: ``file:/``, ``file:///``, and plain paths; stores
+    of objects under each of their schemes, with the host of an account or without. To compare, not to open."""
     if not is_remote(path):
         return os.path.normpath(local(path))
     scheme, mark, rest = path.partition("://")
@@ -179,7 +179,7 @@ def refuse_repeated(paths: Iterable[str], why: str) -> None:
 
 
 def full_path(path: str) -> str:
-    """A path that is right wherever it is read, without a key or password."""
+    """Return a path that is right wherever it is read, without a key or password."""
     if is_remote(path):
         return without_credentials(path)[0]
     return os.path.abspath(local(path))  # noqa: PTH100 - links keep their own name

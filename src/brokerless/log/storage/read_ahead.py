@@ -60,7 +60,7 @@ class ReadAhead:
         self._lock = Lock()
 
     def plan(self) -> Window | None:
-        """The next window, which the caller has to fetch before it reads; None where the file ends."""
+        """Return the next window, which the caller has to fetch before it reads; None where the file ends."""
         with self._lock:
             length = min(self._usual - self._next % self._block, self._end - self._next)
             if length <= 0:
@@ -78,8 +78,8 @@ class ReadAhead:
             window.memory = window.array = None
 
     def read(self, position: int, _: int, least: int) -> tuple[NDArray[np.uint8], int]:
-        """The bytes from a position on, and how many these should be: as far as the window reaches that was fetched,
-        but ``least`` at least. They are fewer where the file became shorter.
+        """Return the bytes from a position on, and how many these should be: as far as the window reaches that was
+        fetched, but ``least`` at least. They are fewer where the file became shorter.
 
         Raises :class:`UnreadableError` where the system does not read.
         """
@@ -133,8 +133,8 @@ class RemoteWindows:
         self._fetching: deque[tuple[Window, Future[None]]] = deque()
 
     def read(self, position: int, _: int, least: int) -> tuple[NDArray[np.uint8], int]:
-        """The bytes from a position on, ``least`` at least, and how many these should be, as :meth:`ReadAhead.read`
-        has them. Raises :class:`UnreadableError` where the storage fails."""
+        """Return the bytes from a position on, ``least`` at least, and how many these should be, as
+        :meth:`ReadAhead.read` has them. Raises :class:`UnreadableError` where the storage fails."""
         if self._ahead is None:
             kept = self._file.kept_after(position)
             if self._most == 0 or kept >= max(least, _SMALLEST):

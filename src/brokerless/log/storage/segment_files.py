@@ -36,7 +36,7 @@ class SegmentFiles:
         return names.segment_file(base_offset, kind) in self.actual
 
     def offsets(self, kind: names.SegmentFileKind) -> list[int]:
-        """The offsets of all files of a kind, sorted."""
+        """Return the offsets of all files of a kind, sorted."""
         files = (names.parse_segment_file(name) for name in self.actual)
         return sorted(file.offset for file in files if file and file.kind == kind and file.state == "live")
 

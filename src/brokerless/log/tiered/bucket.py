@@ -88,7 +88,7 @@ class Bucket:
                 self._folders = None
 
     def folders(self) -> Mapping[str, Folder]:
-        """The partitions, by the name that their directories have in a log directory."""
+        """Return the partitions, by the name that their directories have in a log directory."""
         with self._lock:
             if self._folders is None:
                 began, known = time.monotonic(), self._known()
@@ -111,13 +111,13 @@ class Bucket:
             return self._folders
 
     def snapshot_state(self) -> SnapshotState | None:
-        """The snapshot of a backup that is read, if one is. Raises :class:`UnreadableError`."""
+        """Return the snapshot of a backup that is read, if one is. Raises :class:`UnreadableError`."""
         if self._state is None and self._snapshot is not None:
             self._state = load_state(self.root, self._snapshot)
         return self._state
 
     def read_file(self, file: SnapshotFile, shown: str) -> bytes:
-        """A file of the snapshot that is no segment. ``shown``: its path in messages. Raises
+        """Return a file of the snapshot that is no segment. ``shown``: its path in messages. Raises
         :class:`UnreadableError`."""
         return read_stored_file(BackupPlace(self.root), file, self.keys, shown)
 
@@ -139,7 +139,7 @@ class Bucket:
         return {entry: each for of_one in of_all for entry, each in of_one.items() if isinstance(each, Manifest)}
 
     def log(self, folder: Folder) -> RemoteLog:
-        """The segments of a partition. What is wrong with their objects is in the findings."""
+        """Return the segments of a partition. What is wrong with their objects is in the findings."""
         with self._lock:
             if folder.log is None:
                 folder.log = self._read_log(folder)
@@ -151,7 +151,7 @@ class Bucket:
             return self._read_log(folder, lineage) if lineage else self.log(folder)
 
     def inventory(self) -> list[SegmentObjects]:
-        """The objects of all segments, also of those that are not read."""
+        """Return the objects of all segments, also of those that are not read."""
         self.folders()
         found: list[SegmentObjects] = []
         for folder in self._listed:
@@ -189,7 +189,7 @@ class Bucket:
         return replace(log, segments=chosen, findings=(*graded, *log.findings))
 
     def lineage(self, folder: Folder) -> Epochs:
-        """The leader epochs up to the end of a partition's last segment; nothing where they are not known."""
+        """Return the leader epochs up to the end of a partition's last segment; nothing where they are not known."""
         with self._lock:
             segments = self.log(folder).segments
             if segments and segments[-1].manifest is None:

@@ -200,5 +200,5 @@ def mask(seed: bytes, length: int) -> bytes:
 
 
 def xor(one: bytes, other: bytes) -> bytes:
-    """The bits in which two texts of one length differ."""
+    """Return the bits in which two texts of one length differ."""
     return bytes(left ^ right for left, right in zip(one, other, strict=True))

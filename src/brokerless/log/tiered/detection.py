@@ -43,7 +43,7 @@ BucketPlace = tuple[Location, str]
 def as_log_directory(
     location: Location, start: str = "", others: Sequence[BucketPlace] = (), *, snapshot: str | None = None
 ) -> Location:
-    """The log directory that the objects in a directory are. ``start``: what the names of topics begin with.
+    """Return the log directory that the objects in a directory are. ``start``: what the names of topics begin with.
     ``others``: more directories with objects, of the same topics or of others. ``snapshot``: of a backup, which of its
     segments are read: what the files of that snapshot are called."""
     path, options = paths.full_path(location.path), dict(location.options or {})
@@ -134,8 +134,8 @@ def without_remote(location: Location) -> Location:
 
 
 def remote_of(location: Location) -> Location | None:
-    """The log directory of the remote segments that belong to a log directory of brokers, as a user chose, of one
-    bucket or several; None where nothing was chosen. Raises :class:`UnreadableError` for a place without any."""
+    """Return the log directory of the remote segments that belong to a log directory of brokers, as a user chose, of
+    one bucket or several; None where nothing was chosen. Raises :class:`UnreadableError` for a place without any."""
     options = dict(location.options or {})
     own: dict[str, Any] = dict(options.pop(OPTION, None) or {})
     chosen: Sequence[str] | None = own.pop("remote", None)
@@ -149,8 +149,8 @@ def remote_of(location: Location) -> Location | None:
 
 
 def backup_at(location: Location) -> tuple[BackupPlace, SnapshotName | None]:
-    """A backup, and which of its snapshots a path names, if it is ``URL@SNAPSHOT``. Raises :class:`UnreadableError`
-    where there is no backup, and :class:`UsageError` where it has no such snapshot."""
+    """Return a backup, and which of its snapshots a path names, if it is ``URL@SNAPSHOT``. Raises
+    :class:`UnreadableError` where there is no backup, and :class:`UsageError` where it has no such snapshot."""
     from brokerless.log.backups.place import BackupPlace  # it imports PyArrow
 
     split = None if location.is_directory() else snapshot_names.split_path(location)
@@ -162,14 +162,14 @@ def backup_at(location: Location) -> tuple[BackupPlace, SnapshotName | None]:
 
 
 def snapshot_directory(location: Location, text: str = snapshot_names.LATEST) -> Location:
-    """The log directory that a snapshot of a backup is; ``text``: what people call it. Raises :class:`UsageError` where
-    there is none, and :class:`UnreadableError`."""
+    """Return the log directory that a snapshot of a backup is; ``text``: what people call it. Raises
+    :class:`UsageError` where there is none, and :class:`UnreadableError`."""
     backup, _ = backup_at(location)
     return as_log_directory(location, snapshot=backup.find(text).stem)
 
 
 def snapshot_of(location: Location) -> SnapshotName | None:
-    """The snapshot of a backup that a log directory is; None for any other."""
+    """Return the snapshot of a backup that a log directory is; None for any other."""
     stem = ((location.options or {}).get(OPTION) or {}).get("unread")
     return snapshot_names.parse_stem(stem) if isinstance(stem, str) else None
 

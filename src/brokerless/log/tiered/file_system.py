@@ -94,7 +94,7 @@ class TieredFileSystem(AbstractFileSystem):
         self._bucket = _bucket_of(places, layout, KeyPairs(key_pairs or {}), unread or {})
 
     def ls(self, path: str, detail: bool = True, **more: Any) -> list[Any]:
-        """The partitions, or the files of one."""
+        """Return the partitions, or the files of one."""
         path = _stripped(path)
         if not path:
             self._bucket.load_all()
@@ -120,7 +120,7 @@ class TieredFileSystem(AbstractFileSystem):
         self._bucket.refresh()
 
     def open_file(self, path: str, shown: str) -> File:
-        """A file for reading by position; ``shown``: its path in findings. Raises :class:`UnreadableError`."""
+        """Return a file for reading by position; ``shown``: its path in findings. Raises :class:`UnreadableError`."""
         member = self._file_at(_stripped(path))
         if member is None:
             raise IsADirectoryError(path)
@@ -157,8 +157,8 @@ class TieredFileSystem(AbstractFileSystem):
     def segments_beside(
         self, path: str, topic_id: str | None, local: Sequence[LocalSegment], lineage: Epochs
     ) -> SegmentsBeside:
-        """The segments of a partition that a log directory does not have: those before its first one, and those after
-        its end. ``local``: the segments that it has; ``lineage``: the leader epochs of the local log."""
+        """Return the segments of a partition that a log directory does not have: those before its first one, and those
+        after its end. ``local``: the segments that it has; ``lineage``: the leader epochs of the local log."""
         folder = self._folder(_stripped(path))
         if topic_id is not None and folder.name.topic_id not in ("", topic_id):
             return segments_beside(RemoteLog((), frozenset(), (of_another_topic(folder),)), local)

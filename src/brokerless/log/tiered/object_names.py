@@ -59,14 +59,14 @@ def is_topic_directory(name: str) -> bool:
 
 
 def topic_of_directory(name: str) -> str | None:
-    """The topic whose objects may be in a directory of this name, with or without a partition."""
+    """Return the topic whose objects may be in a directory of this name, with or without a partition."""
     match = _PARTITION.fullmatch(name) or _TOPIC.fullmatch(name)
     return None if match is None else match["topic"]
 
 
 def parse_partition(above: str, name: str) -> PartitionName | None:
-    """The partition whose objects are in a directory: ``TOPIC-ID/PARTITION``, or ``TOPIC-PARTITION-ID``. ``above``: the
-    name of the directory that it is in."""
+    """Return the partition whose objects are in a directory: ``TOPIC-ID/PARTITION``, or ``TOPIC-PARTITION-ID``.
+    ``above``: the name of the directory that it is in."""
     plain, topic = _PARTITION.fullmatch(name), _TOPIC.fullmatch(above)
     if topic is not None and re.fullmatch("0|[1-9][0-9]{0,9}", name):
         found = PartitionName(topic["topic"], topic["id"], int(name), is_plain=False)
@@ -78,8 +78,8 @@ def parse_partition(above: str, name: str) -> PartitionName | None:
 
 
 def partition_directory_of(path: str) -> str | None:
-    """The name of the partition's directory that a path leads to or into, or whose objects it leads to: ``orders-0``;
-    None where the path does not say so."""
+    """Return the name of the partition's directory that a path leads to or into, or whose objects it leads to:
+    ``orders-0``; None where the path does not say so."""
     inside = path.removeprefix(TIERED).partition("::")[0] if path.startswith(TIERED) else path
     *_, above, directory, name = ("", "", *inside.rstrip("/").split("/"))
     found = next((each for each in (name, directory) if names.parse_partition_directory(each) is not None), None)

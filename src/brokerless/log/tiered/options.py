@@ -27,7 +27,7 @@ Remote = Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
 def with_tiered_options(
     location: Location, key_pairs: KeyFiles | None, layout: str | None, remote: Remote | None
 ) -> Location:
-    """A location with these among its options; see :func:`tiered_options`."""
+    """Return a location with these among its options; see :func:`tiered_options`."""
     options = tiered_options(location.options or {}, key_pairs or {}, layout, remote)
     return location if options == (location.options or {}) else Location(location.path, options)
 

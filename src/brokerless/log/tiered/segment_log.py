@@ -29,7 +29,7 @@ _LONGEST_INDEX = 64 << 20
 
 
 def open_log(segment: RemoteSegment, path: str, keys: KeyPairs) -> File:
-    """A segment's log, where it is damaged that of a copy. ``path``: as findings name it. Raises
+    """Return a segment's log, where it is damaged that of a copy. ``path``: as findings name it. Raises
     :class:`UnreadableError`, also without its key."""
     if not segment.copies:
         return _open_one(segment, path, keys)
@@ -163,7 +163,7 @@ def _batches_from(file: File, at: int) -> Iterator[tuple[NDArray[np.uint8], Batc
 
 
 def read_index(segment: RemoteSegment, name: IndexName, keys: KeyPairs) -> bytes:
-    """An index of a segment with a manifest. Raises :class:`UnreadableError`."""
+    """Return an index of a segment with a manifest. Raises :class:`UnreadableError`."""
     manifest, entry = segment.manifest, segment.objects.get("indexes")
     if manifest is None or entry is None or name not in manifest.indexes:
         raise UnreadableError(segment.log.path, f"there is no {name} index of this remote segment")
@@ -186,8 +186,8 @@ def read_index(segment: RemoteSegment, name: IndexName, keys: KeyPairs) -> bytes
 
 
 def check_ends(segments: list[RemoteSegment], keys: KeyPairs) -> tuple[list[RemoteSegment], list[Finding]]:
-    """The segments, with their true last offsets where a manifest's would let one replace another, and findings about
-    manifests that are wrong there: what is in no other segment would be lost."""
+    """Return the segments, with their true last offsets where a manifest's would let one replace another, and findings
+    about manifests that are wrong there: what is in no other segment would be lost."""
     ends: dict[str, int] = {}
     findings: list[Finding] = []
     for before, after in pairwise(sorted(segments, key=place_of)):
@@ -210,8 +210,8 @@ def _with_end(segment: RemoteSegment, end: int | None) -> RemoteSegment:
 
 
 def last_offset(segment: RemoteSegment, keys: KeyPairs) -> int | None:
-    """The last offset of a segment by its batches' headers, from the last entry of its offset index on; None where it
-    cannot be read."""
+    """Return the last offset of a segment by its batches' headers, from the last entry of its offset index on; None
+    where it cannot be read."""
     try:
         entries = np.frombuffer(read_index(segment, "offset", keys), layouts.OFFSET_INDEX_ENTRY)
         position = int(entries["position"][-1]) if len(entries) else 0
@@ -227,8 +227,8 @@ def last_offset(segment: RemoteSegment, keys: KeyPairs) -> int | None:
 
 
 def end_of_local(segment: LocalSegment) -> int:
-    """The offset after the last batch of a local segment, by headers from the last entry of its offset index on; its
-    base offset where it cannot be read."""
+    """Return the offset after the last batch of a local segment, by headers from the last entry of its offset index on;
+    its base offset where it cannot be read."""
     end = segment.base_offset
     with suppress(UnreadableError), segment.log.location.open() as file:
         for _, batches in _batches_from(file, _last_indexed(segment, file)):

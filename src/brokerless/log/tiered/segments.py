@@ -150,8 +150,8 @@ class SegmentsBeside:
 
 
 def segments_from(segments: Sequence[RemoteSegment], offset: int) -> list[RemoteSegment]:
-    """The segments with offsets from ``offset`` on. One whose end is not known ends where the next one begins, and the
-    last one after any offset."""
+    """Return the segments with offsets from ``offset`` on. One whose end is not known ends where the next one begins,
+    and the last one after any offset."""
     return [
         each
         for each, following in zip_longest(segments, segments[1:])
@@ -214,7 +214,8 @@ def needs_lineage(segments: Sequence[RemoteSegment]) -> bool:
 
 
 def newest(segments: Sequence[RemoteSegment]) -> RemoteSegment | None:
-    """The segment with the highest leader epoch, and the highest offset in it: its leader epochs are the lineage."""
+    """Return the segment with the highest leader epoch, and the highest offset in it: its leader epochs are the
+    lineage."""
     known = [each for each in segments if each.epochs]
     return max(known, key=lambda each: (each.epochs[-1][0], each.end_offset or 0), default=None)
 
@@ -285,7 +286,7 @@ def _are_there(segment: RemoteSegment) -> bool:
 
 
 def check_objects(segment: RemoteSegment) -> Iterator[Finding]:
-    """The sizes of a segment's objects against its manifest; without one, whether there is its log."""
+    """Yield the sizes of a segment's objects against its manifest; without one, whether there is its log."""
     manifest = segment.manifest
     if manifest is None:
         if "log" not in segment.objects:
@@ -334,7 +335,7 @@ def have_same_log(one: RemoteSegment, other: RemoteSegment) -> bool:
 
 
 def spans_of(segments: Sequence[RemoteSegment]) -> list[Span]:
-    """The offsets of segments in order; one whose end is not known goes on to the next."""
+    """Return the offsets of segments in order; one whose end is not known goes on to the next."""
     return union(
         (each.start_offset, each.start_offset + 1 if following is None else following.start_offset)
         if each.end_offset is None

@@ -16,7 +16,7 @@ class SegmentBoundaries:
         self._left = sorted(set(base_offsets), reverse=True)
 
     def row(self, batches: Batches, start: int, base_offset: int) -> int:
-        """The first row from ``start`` on that is in the next segment after the one at ``base_offset``;
+        """Return the first row from ``start`` on that is in the next segment after the one at ``base_offset``;
         ``len(batches)`` if none is."""
         while self._left and self._left[-1] <= base_offset:
             self._left.pop()

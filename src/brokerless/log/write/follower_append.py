@@ -18,7 +18,7 @@ from brokerless.log.producer.state import ProducerState
 
 
 def whole_batches(buffer: NDArray[np.uint8], *, computed: bool = False) -> Batches:
-    """The headers of all batches in a buffer. ``computed``: their checksums were computed just now.
+    """Return the headers of all batches in a buffer. ``computed``: their checksums were computed just now.
 
     Raises :class:`RefusedError` for a batch that is not whole, is of an unknown format, or whose checksum is wrong.
     """

@@ -38,7 +38,7 @@ def create_partition(
 
 
 def checked_name(topic: str, partition: int) -> str:
-    """The name of a partition's directory. Raises :class:`UsageError` if Kafka would not give it."""
+    """Return the name of a partition's directory. Raises :class:`UsageError` if Kafka would not give it."""
     name = names.partition_directory(topic, partition)
     parsed = names.parse_partition_directory(name)
     if parsed is None or (parsed.topic, parsed.partition, parsed.state) != (topic, partition, "live"):

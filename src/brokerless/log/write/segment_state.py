@@ -93,7 +93,7 @@ def describe_for_retention(files: SegmentFiles, base_offsets: Iterable[int]) -> 
 
 
 def describe_segment(files: SegmentFiles, base_offset: int, report: Report = ignore) -> tuple[SegmentState, int]:
-    """A segment as its files are, and the offset after its last batch; its indexes are trusted.
+    """Return a segment as its files are, and the offset after its last batch; its indexes are trusted.
 
     An invalid end of the log is reported; then ``size`` covers the valid batches.
     """
@@ -119,7 +119,8 @@ def describe_segment(files: SegmentFiles, base_offset: int, report: Report = ign
 
 
 def truncated_segment(files: SegmentFiles, base_offset: int, offset: int) -> tuple[SegmentState, int]:
-    """A segment without the batches that reach ``offset`` or beyond, and the entries left in its transaction index."""
+    """Return a segment without the batches that reach ``offset`` or beyond, and the entries left in its transaction
+    index."""
     offsets = load_offset_index(files.location(base_offset, "offset-index"), base_offset)
     times = load_time_index(files.location(base_offset, "time-index"), base_offset)
     with files.location(base_offset, "log").open() as file:

@@ -28,7 +28,7 @@ reader for Arrow refuses tables that have them, and its others read them."""
 
 
 def columns(table: Any) -> pa.Schema:
-    """The columns of a table, without ``date``."""
+    """Return the columns of a table, without ``date``."""
     schema = pa.schema(table.schema().to_arrow())
     return pa.schema([plain_field(each) for each in schema if each.name != DATE])
 

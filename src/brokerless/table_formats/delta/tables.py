@@ -133,7 +133,7 @@ class DeltaTables:
             yield from scanner.to_batches()
 
     def open_table(self, name: str) -> Any:
-        """The ``deltalake.DeltaTable`` of this name; None if there is none."""
+        """Return the ``deltalake.DeltaTable`` of this name; None if there is none."""
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
 
@@ -184,7 +184,7 @@ class DeltaTables:
             return DataTarget("delta", state.topic, self._path(name), schema=schema, settings=self._options)
 
     def missing_files(self, topic: str) -> list[str]:
-        """The data files that a table lists and that are not there."""
+        """Return the data files that a table lists and that are not there."""
         with self._errors(topic):
             table, path = self.open_table(table_name(topic)), self.describe(topic)
             if table is None:
@@ -216,7 +216,7 @@ class DeltaTables:
                         raise
 
     def listed_files(self, topic: str) -> set[str]:
-        """The paths in its directory of all files that a version of a local table lists, or listed."""
+        """Return the paths in its directory of all files that a version of a local table lists, or listed."""
         with self._errors(topic):
             found: set[str] = set()
             directory = self.describe(topic)

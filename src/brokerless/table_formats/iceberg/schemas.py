@@ -11,7 +11,7 @@ from brokerless.table_formats.types import check_schema, lacking
 
 
 def fields(table: Any, *, include_ids: bool) -> dict[str, pa.Field]:
-    """The columns of a table by name, with Iceberg's field IDs or without."""
+    """Return the columns of a table by name, with Iceberg's field IDs or without."""
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 
     schema = schema_to_pyarrow(table.schema(), include_field_ids=include_ids)
@@ -19,7 +19,7 @@ def fields(table: Any, *, include_ids: bool) -> dict[str, pa.Field]:
 
 
 def columns(table: Any) -> pa.Schema:
-    """The columns of a table."""
+    """Return the columns of a table."""
     return pa.schema(list(fields(table, include_ids=False).values()))
 
 

@@ -115,7 +115,7 @@ class IcebergTables:
             yield from scan.to_arrow_batch_reader()
 
     def open_table(self, name: str) -> Any:
-        """The ``pyiceberg.table.Table`` of this name in the namespace; None if there is none."""
+        """Return the ``pyiceberg.table.Table`` of this name in the namespace; None if there is none."""
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
         if self._catalog.is_own and not Path(paths.local(self._to or ""), OWN_CATALOG).exists():
@@ -144,7 +144,7 @@ class IcebergTables:
             return self._target(table, state.topic, schema)
 
     def missing_files(self, topic: str) -> list[str]:
-        """The data files that the newest snapshot of a table lists and that are not there."""
+        """Return the data files that the newest snapshot of a table lists and that are not there."""
         with self._errors(topic):
             table = self.open_table(table_name(topic))
             if table is None:
@@ -177,7 +177,7 @@ class IcebergTables:
             self._append(table, entries, properties, before)
 
     def listed_files(self, topic: str) -> set[str]:
-        """The paths below the table's data directory of all files that one of its snapshots lists."""
+        """Return the paths below the table's data directory of all files that one of its snapshots lists."""
         with self._errors(topic):
             table = self.open_table(table_name(topic))
             root = f"{paths.same_place(_data_directory(table))}/"
@@ -382,8 +382,8 @@ def _summary(snapshot: Any) -> dict[str, str]:
 
 
 def data_file(table: Any, location: str, footer: Any, size: int, partition: Any) -> Any:
-    """A file of ``size`` bytes as Iceberg's manifests have it, with the bounds of what is not repeated. ``footer``:
-    Parquet's. ``partition``: as pyiceberg 0.12 finds none where it is the day of a time within a struct."""
+    """Return a file of ``size`` bytes as Iceberg's manifests have it, with the bounds of what is not repeated.
+    ``footer``: Parquet's. ``partition``: as pyiceberg 0.12 finds none where it is the day of a time within a struct."""
     from pyiceberg.io.pyarrow import (
         MetricModeTypes,
         MetricsMode,

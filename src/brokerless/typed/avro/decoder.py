@@ -35,7 +35,7 @@ _TOO_LONG = 8
 
 
 def avro_decoder(schema: Schema, newest: Schema | None, target: pa.DataType) -> PayloadDecoder:
-    """The decoder of a schema's payloads into ``target``. Raises ValueError for what is no Avro schema."""
+    """Return the decoder of a schema's payloads into ``target``. Raises ValueError for what is no Avro schema."""
     type_ = parse_schema(schema)
     reader = parse_schema(newest) if newest is not None and newest.type == "AVRO" else None
     decoder = decoder_of_type(type_, reader, target)
@@ -151,7 +151,7 @@ def prepared_output(
 
 
 def filled_column(output: Any, out: NDArray[np.uint8], regions: NDArray[np.int64], sizes: NDArray[np.int64]) -> Column:
-    """An Arrow column of the filled buffers, which it adopts."""
+    """Return an Arrow column of the filled buffers, which it adopts."""
     t = pa.types
     type_, at = output.type, output.number
     rows, used = sizes[at].tolist()

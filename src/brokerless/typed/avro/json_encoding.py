@@ -13,7 +13,8 @@ _MAX_DEPTH = 200
 
 
 def from_json(type_: AvroType, data: bytes) -> bytes:
-    """The binary encoding of a value that is encoded as JSON. Raises ValueError for what its schema does not hold."""
+    """Return the binary encoding of a value that is encoded as JSON. Raises ValueError for what its schema does not
+    hold."""
     out = bytearray()
     _encode(type_, parse_json(data), out, 0)
     return bytes(out)

@@ -108,7 +108,7 @@ class ProgramBuilder:
         return Program(ops, kids, columns, output, root=root, depth=depth, constants=constants, symbols=symbols)
 
     def output(self, type_: pa.DataType) -> OutputColumn:
-        """A column for a type, and those below it."""
+        """Return a column for a type, and those below it."""
         t = pa.types
         number = len(self.columns)
         if number > MAX_NODES:
@@ -161,7 +161,7 @@ class _Builder(ProgramBuilder):
     def compile(
         self, type_: AvroType, output: OutputColumn, reader: AvroType | None, above: tuple[AvroType, ...]
     ) -> int:
-        """The operation that reads a type into a column."""
+        """Return the operation that reads a type into a column."""
         if type_ in above or len(above) > MAX_DEPTH - 4 or len(self.ops) > 4 * MAX_NODES:
             raise NoProgramError("a type within itself")
         if type_.kind == "null":
@@ -285,8 +285,8 @@ class _Builder(ProgramBuilder):
 
 
 def compile_program(type_: AvroType, target: pa.DataType, reader: AvroType | None) -> AvroProgram:
-    """The program that reads ``type_`` into columns of ``target``; ``reader`` is the newest schema, whose defaults and
-    aliases count. Raises :class:`NoProgramError` for what has to be decoded row by row."""
+    """Return the program that reads ``type_`` into columns of ``target``; ``reader`` is the newest schema, whose
+    defaults and aliases count. Raises :class:`NoProgramError` for what has to be decoded row by row."""
     builder = _Builder()
     output = builder.output(target)
     root = builder.compile(type_, output, reader, ())

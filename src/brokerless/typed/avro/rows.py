@@ -66,7 +66,8 @@ class AvroReader:
 
 
 def read_row(data: bytes, type_: AvroType, target: pa.DataType, reader: AvroType | None) -> Any:
-    """A payload's value, as :func:`merge.conform` takes it for ``target``. Raises ValueError for what is none."""
+    """Return a payload's value, as :func:`merge.conform` takes it for ``target``. Raises ValueError for what is
+    none."""
     source = AvroReader(data, 0, len(data) + SPARE_ITEMS)
     value = _value(source, type_, target, reader=reader, depth=0)
     if source.at != len(data):
@@ -126,7 +127,7 @@ def as_text(value: Any) -> Any:
 
 
 def finish(value: Any) -> Any:
-    """A value of :func:`read_row` with its parts that are text written as JSON."""
+    """Return a value of :func:`read_row` with its parts that are text written as JSON."""
     if isinstance(value, _Text):
         return json_text(as_text(value))
     if isinstance(value, dict):

@@ -86,7 +86,8 @@ class AvroType:
 
 
 def parse_schema(schema: Schema) -> AvroType:
-    """A schema's type, with its fields named as their columns are. Raises ValueError for what is no Avro schema."""
+    """Return a schema's type, with its fields named as their columns are. Raises ValueError for what is no Avro
+    schema."""
     parser = _SchemaParser({each.record: each for each in schema.columns})
     for text in _texts(schema, set()):
         parsed = parser.parse(json.loads(text) if text.strip()[:1] in '{["' else text.strip(), "")
@@ -204,7 +205,7 @@ def _logical(type_: AvroType, own: dict[str, Any]) -> AvroType:
 
 
 def avro_arrow_type(schema: Schema, newest: Schema | None) -> pa.DataType:
-    """The Arrow type of what a schema writes, in the place of what ``newest`` has.
+    """Return the Arrow type of what a schema writes, in the place of what ``newest`` has.
 
     Raises ValueError for what is no Avro schema, or too large a one."""
     reader = parse_schema(newest) if newest is not None and newest.type == "AVRO" else None
@@ -212,7 +213,7 @@ def avro_arrow_type(schema: Schema, newest: Schema | None) -> pa.DataType:
 
 
 def arrow_type(type_: AvroType, reader: AvroType | None, above: tuple[AvroType, ...], nodes: list[int]) -> pa.DataType:
-    """The Arrow type of an Avro type; ``reader`` is what the newest schema has in its place."""
+    """Return the Arrow type of an Avro type; ``reader`` is what the newest schema has in its place."""
     nodes[0] += 1
     if nodes[0] > MAX_NODES or len(above) > _MAX_DEPTH:
         raise ValueError(f"the schema has more than {MAX_NODES} types, or is too deep")
@@ -249,7 +250,7 @@ def arrow_type(type_: AvroType, reader: AvroType | None, above: tuple[AvroType, 
 
 
 def branch_names(union: AvroType) -> list[str]:
-    """The names of a union's struct: full ones where two are the same."""
+    """Return the names of a union's struct: full ones where two are the same."""
     labels = [each.label for each in union.others]
     return [
         label if labels.count(label) == 1 else each.name or label
@@ -268,7 +269,7 @@ def reader_branch(reader: AvroType | None, type_: AvroType) -> AvroType | None:
 
 
 def reader_field(reader: AvroType | None, type_: AvroType, name: str) -> AvroType | None:
-    """The type of a field of the newest schema's record, in place of the record ``type_``."""
+    """Return the type of a field of the newest schema's record, in place of the record ``type_``."""
     record = reader_branch(reader, type_)
     return next((each.type for each in record.fields if each.name == name), None) if record is not None else None
 
@@ -288,7 +289,8 @@ def missing_fields(type_: AvroType, reader: AvroType | None) -> Iterator[AvroFie
 
 
 def default_bytes(field: AvroField) -> bytes | None:
-    """A field's default, encoded as Avro; None for null, where it has none, and for one that its type does not hold."""
+    """Return a field's default, encoded as Avro; None for null, where it has none, and for one that its type does not
+    hold."""
     if field.default is MISSING or field.default is None:
         return None
     try:

@@ -36,10 +36,10 @@ def avro_edits(data: bytes, type_: AvroType, others: Sequence[AvroType], fields:
 
 @lru_cache(maxsize=1024)
 def names_of_fields(type_: AvroType, others: tuple[AvroType, ...]) -> dict[str, set[str]]:
-    """All names of each field of a record: its own, and those that aliases join with it, in this record or in one of
-    the ``others``, be it through a third name. A name that another field of a record has itself is no alias in it; what
-    one of the ``others`` calls a field by its aliases, it is, whatever the record's own fields are called, as Java
-    renames a writer's fields by them first."""
+    """Return all names of each field of a record: its own, and those that aliases join with it, in this record or in
+    one of the ``others``, be it through a third name. A name that another field of a record has itself is no alias in
+    it; what one of the ``others`` calls a field by its aliases, it is, whatever the record's own fields are called, as
+    Java renames a writer's fields by them first."""
     own = {each.name for each in type_.fields}
     groups: list[set[str]] = []
     for record in (type_, *others):

@@ -46,7 +46,7 @@ class Edit:
 
 
 def apply_edits(value: bytes, edits: Sequence[Edit]) -> bytes:
-    """A value with edits, which are in the order of its bytes and do not overlap."""
+    """Return a value with edits, which are in the order of its bytes and do not overlap."""
     pieces: list[bytes] = []
     at = 0
     for each in edits:

@@ -16,9 +16,9 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 def parse_path(text: str) -> FieldPath:
-    """The names in a path with dots between them. A dot, comma or backslash that is part of a name has a backslash
-    before it; a space that begins or ends one may have it. Raises :class:`UsageError` for an empty name, and for a
-    backslash before anything else."""
+    """Return the names in a path with dots between them. A dot, comma or backslash that is part of a name has a
+    backslash before it; a space that begins or ends one may have it. Raises :class:`UsageError` for an empty name, and
+    for a backslash before anything else."""
     parts = _split(text, ".")
     if not all(parts):
         raise UsageError(f"{text!r} is not the path of a field; write a, or a.b")
@@ -35,7 +35,7 @@ def split_fields(text: str) -> list[str]:
 
 
 def path_text(path: Iterable[str]) -> str:
-    """A path as :func:`parse_path` takes it."""
+    """Return a path as :func:`parse_path` takes it."""
     return ".".join(re.sub(r"([.,\\]|^ | $)", r"\\\1", name) for name in path)
 
 
@@ -92,7 +92,7 @@ class NamedFields:
 
 
 def named(targets: Iterable[FieldTarget], names: Collection[str]) -> list[FieldTarget]:
-    """Those that go through, or end at, what has one of these names."""
+    """Return those that go through, or end at, what has one of these names."""
     return [each for each in targets if each.path[0] in names]
 
 

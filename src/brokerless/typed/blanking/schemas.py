@@ -135,7 +135,7 @@ class RecordedSchemas:
 
 
 def join(sources: Iterable[RecordedSchemas]) -> RecordedSchemas:
-    """All schemas of several runs or tasks; an earlier one stays."""
+    """Return all schemas of several runs or tasks; an earlier one stays."""
     used: dict[SchemaKey, Schema] = {}
     relatives: dict[SchemaKey, tuple[Schema, ...]] = {}
     for each in sources:
@@ -175,7 +175,7 @@ class _ListedSchema(_ManifestSchema, frozen=True):
 
 
 def parse_recorded(value: Any) -> RecordedSchemas:
-    """The schemas of a manifest. Raises :class:`WrongJsonError`."""
+    """Return the schemas of a manifest. Raises :class:`WrongJsonError`."""
     used: dict[SchemaKey, Schema] = {}
     relatives: dict[SchemaKey, tuple[Schema, ...]] = {}
     entries = from_members(value, tuple[_ListedSchema, ...])

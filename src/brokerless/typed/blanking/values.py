@@ -66,8 +66,8 @@ class ValueBlanker:
     _edits: dict[SchemaKey, _Edits] = field(default_factory=dict[SchemaKey, _Edits])
 
     def blank(self, value: bytes, headers: Sequence[RawHeader] = ()) -> BlankedValue:
-        """A value without its fields; its edits are none where there is nothing to blank. Raises NotBlankedError for
-        one that cannot be decoded, and :class:`UsageError` where a library is missing."""
+        """Return a value without its fields; its edits are none where there is nothing to blank. Raises NotBlankedError
+        for one that cannot be decoded, and :class:`UsageError` where a library is missing."""
         try:
             found = self._blank(value, headers)
             if found.edits and self._blank(found.value, headers).edits:
@@ -79,7 +79,7 @@ class ValueBlanker:
             raise NotBlankedError(f"is not as its schema says ({reason_of(error)})") from error
 
     def recorded(self) -> RecordedSchemas:
-        """The schemas that were used, with their relatives."""
+        """Return the schemas that were used, with their relatives."""
         return RecordedSchemas(
             {key: schema for key, (schema, _) in self.used.items()},
             {key: relatives for key, (_, relatives) in self.used.items()},

@@ -107,8 +107,8 @@ def _true(found: Any) -> Bools:
 
 
 def rule_of(node: Any, target: Any, keywords: Collection[str], resolve: Resolve, depth: int = 0) -> ColumnRule:
-    """The rule of a schema for a column of a type. ``keywords``: all that the schema's dialect checks; others say
-    nothing. Raises :class:`NotByColumnsError`."""
+    """Return the rule of a schema for a column of a type. ``keywords``: all that the schema's dialect checks; others
+    say nothing. Raises :class:`NotByColumnsError`."""
     if not isinstance(node, dict) or depth > _MAX_DEPTH:
         raise NotByColumnsError
     found = {name: value for name, value in cast("dict[str, Any]", node).items() if name in keywords}

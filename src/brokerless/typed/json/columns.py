@@ -29,12 +29,13 @@ _FEW = 64
 
 
 def json_decoder(type_: pa.DataType) -> PayloadDecoder:
-    """A decoder of plain JSON."""
+    """Return a decoder of plain JSON."""
     return by_columns(type_, rows_decoder(parse_json, type_))
 
 
 def by_columns(type_: pa.DataType, by_rows: PayloadDecoder, rule: ColumnRule | None = None) -> PayloadDecoder:
-    """A decoder that is as ``by_rows``, which gets what Arrow does not read, or what ``rule`` does not accept."""
+    """Return a decoder that is as ``by_rows``, which gets what Arrow does not read, or what ``rule`` does not
+    accept."""
     return _ColumnDecoder(type_, by_rows, rule) if is_readable(type_) else by_rows
 
 
@@ -127,8 +128,8 @@ def _is_member(type_: Any) -> bool:
 def lines_of(
     data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The payloads ``[starts[i], ends[i])`` that are one object each, a line each; and where the line after each begins
-    (-1 for one that is not there)."""
+    """Return the payloads ``[starts[i], ends[i])`` that are one object each, a line each; and where the line after each
+    begins (-1 for one that is not there)."""
     from brokerless.typed.json.kernels import write_lines
 
     starts, ends = np.ascontiguousarray(starts), np.ascontiguousarray(ends)
@@ -141,7 +142,7 @@ def lines_of(
 def not_of_type(
     type_: Any, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The numbers of payloads of which Arrow does not say that they are JSON of a type: maybe they are."""
+    """Return the numbers of payloads of which Arrow does not say that they are JSON of a type: maybe they are."""
     if not is_readable(type_):
         return np.arange(len(starts))
     lines, line_ends = lines_of(data, starts, ends)

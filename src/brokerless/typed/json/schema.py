@@ -42,7 +42,7 @@ _ELEMENT = re.compile(r"\[\d+\]")
 
 
 def json_arrow_type(schema: Schema) -> pa.DataType:
-    """The Arrow type of what a JSON Schema allows. Raises ValueError for what is no schema."""
+    """Return the Arrow type of what a JSON Schema allows. Raises ValueError for what is no schema."""
     documents = _documents(schema)
     return _type_of(documents[""], documents, "", ())
 
@@ -145,7 +145,7 @@ class JsonValidator:
         self._unresolvable = referencing.exceptions.Unresolvable
 
     def rule(self, target: pa.DataType) -> ColumnRule | None:
-        """The schema as a rule for columns of a type; None where it has others."""
+        """Return the schema as a rule for columns of a type; None where it has others."""
 
         def resolve(reference: str) -> Any:
             name, _, pointer = reference.partition("#")
@@ -294,7 +294,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def json_decoder(schema: Schema, target: pa.DataType) -> PayloadDecoder:
-    """The decoder of a schema's payloads into ``target``; what the schema does not allow is refused. Raises as
+    """Return the decoder of a schema's payloads into ``target``; what the schema does not allow is refused. Raises as
     :class:`JsonValidator`."""
     validator, own = JsonValidator(schema), json_arrow_type(schema)
     has_times = _has_times(own)

@@ -18,7 +18,8 @@ Bounds = NDArray[np.int64]
 def decode_messages(
     program: MessageProgram, data: NDArray[np.uint8], starts: Bounds, ends: Bounds
 ) -> tuple[Column, NDArray[np.bool_]]:
-    """The messages ``data[starts[i]:ends[i]]`` as a column, and which of them are left (bool), whose rows are null."""
+    """Return the messages ``data[starts[i]:ends[i]]`` as a column, and which of them are left (bool), whose rows are
+    null."""
     data, kids = program.code.with_constants(data)
     status = np.zeros(len(starts), np.uint8)
     parts: list[Column] = []

@@ -45,7 +45,7 @@ _LONGEST_INDEXES = 512
 
 
 def protobuf_arrow_type(schema: Schema, indexes: tuple[int, ...] = (0,)) -> pa.DataType:
-    """The Arrow type of one of a schema's messages. Raises ValueError for one that is not there."""
+    """Return the Arrow type of one of a schema's messages. Raises ValueError for one that is not there."""
     return _message_type(message_types(schema).descriptor(indexes), (), [0])
 
 
@@ -147,8 +147,8 @@ def _one(field: Any, value: Any, target: Any) -> Any:
 
 
 def protobuf_decoder(schema: Schema, target: pa.DataType, *, is_unsigned: bool = False) -> PayloadDecoder:
-    """The decoder of a schema's payloads into ``target``. ``is_unsigned``: whether their message indexes are. Raises
-    ValueError for a schema that is none."""
+    """Return the decoder of a schema's payloads into ``target``. ``is_unsigned``: whether their message indexes are.
+    Raises ValueError for a schema that is none."""
     from google.protobuf.message import DecodeError
 
     types = message_types(schema)

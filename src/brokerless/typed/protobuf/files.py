@@ -35,7 +35,7 @@ class MessageTypes:
     top: tuple[Any, ...]
 
     def descriptor(self, indexes: tuple[int, ...]) -> Any:
-        """The message that Confluent's indexes lead to. Raises ValueError for one that is not there."""
+        """Return the message that Confluent's indexes lead to. Raises ValueError for one that is not there."""
         level: Any = self.top
         found: Any = None
         for index in indexes:
@@ -46,7 +46,7 @@ class MessageTypes:
         return found
 
     def find(self, full_name: str) -> Any:
-        """The message with a full name; None without one."""
+        """Return the message with a full name; None without one."""
         try:
             return self.top[0].file.pool.FindMessageTypeByName(full_name) if self.top else None
         except KeyError:
@@ -69,8 +69,8 @@ def _nested(level: Any, index: int) -> Any:
 
 @lru_cache(maxsize=256)
 def message_types(schema: Schema) -> MessageTypes:
-    """The message types of a schema. Raises ValueError for one that cannot be compiled, :class:`UsageError` where the
-    libraries are missing."""
+    """Return the message types of a schema. Raises ValueError for one that cannot be compiled, :class:`UsageError`
+    where the libraries are missing."""
     try:
         from google.protobuf import descriptor_pool
     except ImportError:

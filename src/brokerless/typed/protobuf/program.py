@@ -100,11 +100,11 @@ class _MessageBuilder(ProgramBuilder):
         return {"NULLS": self.listed(columns), "NULL_COUNT": len(columns)}
 
     def absent(self, output: OutputColumn) -> int:
-        """A column that no message fills."""
+        """Return a column that no message fills."""
         return self.op(KIND=k.BY_ROWS, COLUMN=output.number, ABSENT=k.NULL, **self.nulls(output))
 
     def field(self, each: Any, output: OutputColumn, natural: Any, *, is_entry: bool, depth: int) -> int:
-        """The operation of a field, or of a map's key or value."""
+        """Return the operation of a field, or of a map's key or value."""
         own_list: dict[str, int] = {}
         if pa.types.is_map(natural) or each.is_repeated:
             kind = pa.types.is_map if pa.types.is_map(natural) else pa.types.is_list
@@ -147,7 +147,7 @@ class _MessageBuilder(ProgramBuilder):
         return self.op(KIND=k.MESSAGE, COLUMN=output.number, WIRE=2, **made, **tables)
 
     def symbols(self, enum: Any, absent: int) -> dict[str, int]:
-        """The names of an enum by its numbers."""
+        """Return the names of an enum by its numbers."""
         names = {number: each.name.encode() for number, each in enum.values_by_number.items()}
         low, high = min(names), max(names)
         if high - low >= _MOST_NUMBERS or (absent == k.DEFAULT and 0 not in names):
@@ -168,7 +168,7 @@ def _entry_type(map_type: Any) -> pa.DataType:
 
 
 def compile_program(descriptor: Any, target: pa.DataType, natural: pa.DataType) -> MessageProgram:
-    """The program that decodes messages into columns of ``target``; ``natural``: the message's own type. Raises
+    """Return the program that decodes messages into columns of ``target``; ``natural``: the message's own type. Raises
     :class:`NoProgramError` for what has to be decoded row by row."""
     builder = _MessageBuilder()
     output = builder.output(target)

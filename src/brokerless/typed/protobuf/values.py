@@ -28,9 +28,9 @@ _AS_JSON = pa.string()
 
 
 def converter(descriptor: Any, target: Any, natural: Any, rest: Rest, path: str = "") -> Convert:
-    """A function of a message, and of a list that gets what is left out of it, as of :func:`conform`. ``natural``: its
-    Arrow type, whose values fit into the same type of ``target``. ``rest`` makes those of what is no plain message.
-    ``path``: the field that it is in. Raises :class:`UnfitError` for a field that ``target`` lacks."""
+    """Return a function of a message, and of a list that gets what is left out of it, as of :func:`conform`.
+    ``natural``: its Arrow type, whose values fit into the same type of ``target``. ``rest`` makes those of what is no
+    plain message. ``path``: the field that it is in. Raises :class:`UnfitError` for a field that ``target`` lacks."""
     if not pa.types.is_struct(natural) or not pa.types.is_struct(target):
         return partial(_by_type, rest, target, path)
     if descriptor.is_extendable:

@@ -15,7 +15,7 @@ from brokerless.log.tiered.segments import object_missing
 
 
 def folders_of(state: SnapshotState, listed: Iterable[Folder], root: Location) -> list[Folder]:
-    """The partitions of a snapshot, each with its segments alone. ``listed``: all that is in the bucket."""
+    """Return the partitions of a snapshot, each with its segments alone. ``listed``: all that is in the bucket."""
     there = {(each.name.topic_id, each.name.partition): each for each in listed if not each.name.is_plain}
     return [
         _folder(each, state.segments.get(each.place, []), there.get(each.place), root)

@@ -149,6 +149,7 @@ TESTED_IN = {
     "jobs/merge": "jobs/merge/test_job.py",
     "jobs/pipeline": "jobs/pipeline/test_job.py",
     "api/pipeline": "cli/commands/test_pipeline.py",
+    "views/jobs/export": "cli/commands/test_export.py",
     "views/jobs/pipeline": "cli/commands/test_pipeline.py",
     "jobs/recovered": "jobs/recovered/test_losses.py",
     "jobs/report": "jobs/report/test_page.py",

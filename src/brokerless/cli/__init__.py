@@ -23,6 +23,8 @@ from brokerless.cli.output import (
     CLEAN,
     INTERRUPTED,
     UNUSABLE,
+    NothingDoneError,
+    Output,
     abandon_stdout,
     complain,
     known_exit_code,
@@ -201,7 +203,12 @@ def _run(arguments: list[str], is_own_process: bool) -> int:
             options.paths = paths_below(options.paths)
         with output_of_command(ends_with_reader=ends_with_reader(name, options)), _working_at_once(options):
             with paged(name, options):
-                return command.run(options)
+                output = Output(as_json=getattr(options, "json", False))
+                try:
+                    command.run(options, output)
+                except NothingDoneError as error:
+                    output.say(str(error))
+                return output.end()
             return known_exit_code()  # of a pager that was quit before the end
 
 

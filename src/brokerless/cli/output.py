@@ -52,13 +52,18 @@ def known_exit_code() -> int:
     return CLEAN if _latest is None else _latest.exit_code
 
 
+class NothingDoneError(Exception):
+    """A path of the command line cannot be opened, so that a command does nothing; the message says that."""
+
+
 class Output:
     """One command's output. ``exit_code`` only rises, with damage and unreadable paths. ``is_terminal``: whether stdout
-    is one. ``unread``: why paths of the command line were not read."""
+    is one. ``as_json``: whether results are for programs. ``unread``: why paths of the command line were not read."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, as_json: bool = False) -> None:
         global _latest
         _latest = self
+        self.as_json = as_json
         self.exit_code = CLEAN
         self.unread = 0
         self._in_common: dict[str, list[str]] = {}
@@ -93,11 +98,11 @@ class Output:
         """A line of data, unchanged."""
         self.write([readable(text).encode() + b"\n"])
 
-    def prose(self, text: str) -> None:
-        """A line for people, wrapped to the terminal."""
+    def prose(self, *texts: str) -> None:
+        """Lines for people, wrapped to the terminal."""
         from brokerless.views.screen import hang
 
-        for each in text.split("\n"):
+        for each in "\n".join(texts).split("\n") if texts else ():
             for line in hang(each):
                 self.line(line)
 
@@ -110,8 +115,7 @@ class Output:
 
     def found(self, finding: Finding, show: bool) -> None:
         """A finding as the result of a command. With JSON, warnings and errors go to stderr for people as well."""
-        if finding.severity == "error" or (finding.is_unread and finding.severity == "warning"):
-            self.exit_code = max(self.exit_code, FINDINGS)
+        self.note_findings(finding.severity == "error" or (finding.is_unread and finding.severity == "warning"))
         if show:
             self.objects([finding.as_dict()])
             self._report(finding)
@@ -119,14 +123,12 @@ class Output:
     def damage(self, finding: Finding) -> None:
         """A damaged place, reported after what was read before it. The exit code says whether something that was
         requested is missing."""
-        if finding.leaves_out:
-            self.exit_code = max(self.exit_code, FINDINGS)
+        self.note_findings(finding.leaves_out)
         self._report(finding)
 
     def replica_damage(self, finding: Finding) -> None:
         """A damaged place of a replica; what no other replica makes good is in the result, which decides on errors."""
-        if finding.leaves_out and finding.severity != "error":
-            self.exit_code = max(self.exit_code, FINDINGS)
+        self.note_findings(finding.leaves_out and finding.severity != "error")
         self.say(str(finding))
 
     def _report(self, finding: Finding) -> None:
@@ -143,25 +145,25 @@ class Output:
 
     def shown(self, findings: Iterable[Finding]) -> None:
         """Findings that the result itself shows: warnings and errors change the exit code."""
-        if any(each.severity != "info" for each in findings):
-            self.exit_code = max(self.exit_code, FINDINGS)
+        self.note_findings(any(each.severity != "info" for each in findings))
 
-    def result(self, rows: Iterable[Any], lines: Iterable[str], *, as_json: bool) -> None:
+    def note_findings(self, has_any: bool) -> None:
+        """Let the exit code say that something was found, or that something that was requested is missing."""
+        self.exit_code = max(self.exit_code, FINDINGS if has_any else CLEAN)
+
+    def result(self, rows: Iterable[Any], lines: Iterable[str]) -> None:
         """The result of a command, as JSON Lines or for people."""
-        if as_json:
+        if self.as_json:
             self.objects(rows)
             return
         for each in lines:
             self.prose(each)
 
-    def problems(self, texts: Iterable[str], is_incomplete: bool) -> None:
-        """Report what a command passed over, a line on stderr each; and whether something that was requested is
-        missing."""
+    def problems(self, texts: Iterable[object]) -> None:
+        """Report what a command passed over, a line on stderr each."""
         for text in texts:
-            self.say(text)
-            is_incomplete = True
-        if is_incomplete:
-            self.exit_code = max(self.exit_code, FINDINGS)
+            self.say(str(text))
+            self.note_findings(True)
 
     def unreadable(self, error: UnreadableError) -> None:
         """A path of the command line that cannot be opened."""
@@ -171,7 +173,7 @@ class Output:
 
     def unreadable_within(self, error: UnreadableError) -> None:
         """Report a file or directory within such a path: the rest of it is read."""
-        self.exit_code = max(self.exit_code, FINDINGS)
+        self.note_findings(True)
         self._say_of_file(error.path, error.reason, str(error), error.kind)
 
     def say(self, text: str) -> None:
@@ -241,11 +243,18 @@ class Output:
         """The selected partitions of all paths."""
         return [each for log in self.open(options) for each in self.chosen(log, options)]
 
-    def sources(self, options: Namespace) -> list[Source]:
-        """Return the selected partitions as sources of a job."""
+    def sources(self, options: Namespace, otherwise: str = "nothing was written") -> list[Source]:
+        """Return the selected partitions as sources of a job; as :meth:`refuse_unusable`."""
         from brokerless.jobs.rewrite.plan import Source
 
-        return [Source(directory, partitions) for directory, partitions in self.directories(options)]
+        found = [Source(directory, partitions) for directory, partitions in self.directories(options)]
+        self.refuse_unusable(otherwise)
+        return found
+
+    def refuse_unusable(self, otherwise: str) -> None:
+        """Raise :class:`NothingDoneError`, which says what is ``otherwise``, if a path cannot be opened."""
+        if self.exit_code == UNUSABLE:
+            raise NothingDoneError(otherwise)
 
     def directories(self, options: Namespace) -> list[tuple[LogDirectory, list[PartitionPath]]]:
         """All paths, each with its selected partitions; a topic or number that is in none of them is reported."""

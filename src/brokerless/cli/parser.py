@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Protocol, cast
 
 from brokerless.cli.help_pages import print_help
 from brokerless.cli.options import add_paths
-from brokerless.cli.output import UNUSABLE, complain
+from brokerless.cli.output import UNUSABLE, Output, complain
 from brokerless.cli.suggestions import did_you_mean, meant
 from brokerless.errors import UsageError
 from brokerless.log.storage.paths import named
@@ -53,7 +53,7 @@ class Command(Protocol):
 
     def add_options(self, parser: ArgumentParser) -> None: ...
 
-    def run(self, options: Namespace) -> int: ...
+    def run(self, options: Namespace, output: Output) -> None: ...
 
 
 class _Formatter(RawDescriptionHelpFormatter):

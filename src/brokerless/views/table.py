@@ -98,6 +98,18 @@ def format_offsets(first: int | None, last: int | None) -> str:
     return NOTHING if last is None else f"{NOTHING if first is None else first}..{last}"
 
 
+def format_span(start: int, end: int) -> str:
+    """``0..699``: the offsets ``[0, 700)``; ``-`` for none."""
+    return format_offsets(start, end - 1 if end > start else None)
+
+
+def where_written(to: object, *, dry_run: bool, has_any: bool = True) -> str:
+    """Return where a job wrote what it made, if it made ``any``, and was not a dry run."""
+    if dry_run:
+        return "nothing was written, as in a dry run"
+    return f"written to {to}" if has_any else "nothing was written"
+
+
 def segments_changed(name: str, before: Sequence[int], after: Sequence[int]) -> str:
     """The message about a log that was divided into other segments; their base offsets."""
     counts = f"{count_of(len(before), 'segment')}, now {len(after):,}"

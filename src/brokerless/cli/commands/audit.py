@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from brokerless.cli.options import add_all, add_remote, add_severity
-from brokerless.cli.output import FINDINGS, Output
+from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request
 from brokerless.cli.selection import is_narrowed
@@ -58,10 +58,9 @@ def add_options(parser: ArgumentParser) -> None:
     add_all(parser, "also partitions in which nothing was found, and each finding by itself")
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.jobs.audit.remote import check_price
 
-    output = Output()
     is_found = False
     logs = output.log_directories(options)
     if logs:
@@ -74,9 +73,7 @@ def run(options: Namespace) -> int:
         if number and not options.json:
             output.prose("")
         is_found |= _audit(log, chosen, starts, options=options, output=output)
-    if is_found:
-        output.exit_code = max(output.exit_code, FINDINGS)
-    return output.end()
+    output.note_findings(is_found)
 
 
 def _foresee_start(logs: Sequence[Log], options: Namespace) -> Mapping[str, StartOutcome]:
@@ -146,12 +143,10 @@ def _audit(
         report(each.finding, partial(remote_row, each))
     if not options.json:
         is_whole = not is_narrowed(options)
-        for line in summary_lines(audits, found, starts.get(log.path), path=log.path, remote=remote, is_whole=is_whole):
-            output.prose(line)
-        for line in () if remote is None else remote_lines(remote):
-            output.prose(line)
-        for line in () if options.quiet else partition_lines(audits, all_of_them=options.all):
-            output.prose(line)
-        for line in shown.lines(root_of([log.path]), has_advice=True):
-            output.prose(line)
+        output.prose(
+            *summary_lines(audits, found, starts.get(log.path), path=log.path, remote=remote, is_whole=is_whole)
+        )
+        output.prose(*(() if remote is None else remote_lines(remote)))
+        output.prose(*(() if options.quiet else partition_lines(audits, all_of_them=options.all)))
+        output.prose(*shown.lines(root_of([log.path]), has_advice=True))
     return not found.is_clean

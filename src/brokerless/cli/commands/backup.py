@@ -5,13 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from functools import partial
 
-from brokerless.cli.options import (
-    add_all_below,
-    add_remote,
-    add_selection,
-    add_tiered,
-)
-from brokerless.cli.output import FINDINGS, UNUSABLE, Output
+from brokerless.cli.options import add_all_below, add_remote, add_selection, add_tiered
+from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import is_selected
@@ -68,7 +63,7 @@ def add_options(parser: ArgumentParser) -> None:
     add_request(parser, BackupRequest, without=("key_pairs",))
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.jobs.backup.job import backup
     from brokerless.jobs.backup.options import options_of
     from brokerless.jobs.backup.plan import plan_backup
@@ -76,11 +71,7 @@ def run(options: Namespace) -> int:
     from brokerless.log.storage.location import Location
     from brokerless.views.jobs.backup import backup_lines, lost_rows, partition_rows, snapshot_row
 
-    output = Output()
-    sources = output.sources(options)
-    if output.exit_code == UNUSABLE:
-        output.say("nothing was stored")
-        return output.end()
+    sources = output.sources(options, "nothing was stored")
     spark = place_of(options.spark, options.rate)
     how = options_of(
         request_of(BackupRequest, options, paths=options.paths, key_pairs=None), partial(is_selected, options)
@@ -95,12 +86,6 @@ def run(options: Namespace) -> int:
     for finding in result.findings:
         if finding.severity != "info":
             output.say(str(finding))
-    if not result.is_complete:
-        output.exit_code = max(output.exit_code, FINDINGS)
-    if options.json:
-        snapshot = result.snapshot
-        output.objects([snapshot_row(snapshot), *partition_rows(snapshot), *lost_rows(snapshot)])
-    else:
-        for line in backup_lines(result):
-            output.prose(line)
-    return output.end()
+    output.note_findings(not result.is_complete)
+    snapshot = result.snapshot
+    output.result([snapshot_row(snapshot), *partition_rows(snapshot), *lost_rows(snapshot)], backup_lines(result))

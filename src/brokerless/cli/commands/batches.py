@@ -29,12 +29,11 @@ def add_options(parser: ArgumentParser) -> None:
     add_max_batch_bytes(parser)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.interchange import jsonl_writer
     from brokerless.tables.partition_tables import read_batches
     from brokerless.views import headers
 
-    output = Output()
     partitions = output.partitions(options)
     with progress("reading", sum(each.size for each in partitions)) as done:
         for partition in partitions:
@@ -53,4 +52,3 @@ def run(options: Namespace) -> int:
     left_out = headers.left_out()
     if left_out and not options.json:
         output.prose(f"(--wide shows {', '.join(left_out)} as well)")
-    return output.end()

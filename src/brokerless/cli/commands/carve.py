@@ -9,6 +9,7 @@ from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.requests.recovery import CarveRequest
 from brokerless.text import count_of, format_bytes
+from brokerless.views.table import where_written
 
 DESCRIPTION = """\
 Extracts batches from files of any content, such as the image of a disk, into new partitions.
@@ -35,12 +36,12 @@ def add_options(parser: ArgumentParser) -> None:
     add_request(parser, CarveRequest)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.jobs.recovered.open_files import open_lone
     from brokerless.jobs.salvage.carve import Carved, carve, carvings_of, check
     from brokerless.views.jobs.salvage import carved_lines, carved_row
 
-    request, output = request_of(CarveRequest, options, paths=options.paths), Output()
+    request = request_of(CarveRequest, options, paths=options.paths)
     carvings = carvings_of(request, options.paths)
     total = 0
     for each in carvings:
@@ -54,12 +55,10 @@ def run(options: Namespace) -> int:
             if options.json:
                 output.objects([carved_row(carved)])
     if not options.json:
-        for line in carved_lines(found) if found else ():
-            output.prose(line)
-        what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
+        output.prose(*(carved_lines(found) if found else ()))
+        what = where_written(options.to, dry_run=options.dry_run)
         carved_bytes = format_bytes(sum(each.bytes for each in found))
         ending = what if found else "no batches were found"
         output.prose(
             "\n" * bool(found) + f"{count_of(len(found), 'group')}, {carved_bytes} of {format_bytes(total)}: {ending}"
         )
-    return output.end()

@@ -105,7 +105,7 @@ def add_options(parser: ArgumentParser) -> None:
     add_max_batch_bytes(parser)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     import secrets
 
     _set_form(options)
@@ -116,7 +116,6 @@ def run(options: Namespace) -> int:
     requested = decoding(options)
     if options.redact and requested is not None:
         raise UsageError("--redact and --decode exclude each other; use one of them")
-    output = Output()
     selection = _filter_of(options)
     within, printed = (selection, None) if requested is None else _of_printed(selection)
     run = _CatRun(
@@ -127,10 +126,9 @@ def run(options: Namespace) -> int:
         check(run)
     partitions = output.partitions(options)
     if not partitions and output.exit_code == UNUSABLE:
-        return output.end()
+        return
     with output.to_file(options.output):
         _print(run, partitions, output)
-    return output.end()
 
 
 def _set_form(options: Namespace) -> None:

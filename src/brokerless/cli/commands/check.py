@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from brokerless.cli.commands.snapshots import add_paths
 from brokerless.cli.options import add_metrics, refuse_metrics, write_metrics
-from brokerless.cli.output import FINDINGS, Output
+from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.requests.backups import CheckRequest
@@ -42,7 +42,7 @@ def add_options(parser: ArgumentParser) -> None:
     add_metrics(parser)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.jobs.check.job import CheckReading, check_backup
     from brokerless.jobs.check.seal import public_keys
     from brokerless.log.storage.location import Location
@@ -50,7 +50,6 @@ def run(options: Namespace) -> int:
     from brokerless.views.metrics import check_metrics
 
     refuse_metrics(options)
-    output = Output()
     request = request_of(CheckRequest, options)
     with progress("reading" if options.read else "listing") as done:
         reading = CheckReading.of(request, done, output.say)
@@ -58,9 +57,7 @@ def run(options: Namespace) -> int:
             Location.of(options.paths[0]), options.read,
             seal=options.seal, trusted=public_keys(options.trust), reading=reading,
         )  # fmt: skip
-    if any(each.severity != "info" for each in result.findings):
-        output.exit_code = FINDINGS
+    output.shown(result.findings)
     rows = [*(each.as_dict() for each in result.findings), check_row(result)]
-    output.result(rows, check_lines(result), as_json=options.json)
+    output.result(rows, check_lines(result))
     write_metrics(options, lambda: check_metrics(result, output.exit_code))
-    return output.end()

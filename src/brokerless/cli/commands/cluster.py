@@ -31,28 +31,21 @@ def add_options(parser: ArgumentParser) -> None:
     add_max_batch_bytes(parser)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.clusters.description import describe_cluster
     from brokerless.views.findings import is_at_least
     from brokerless.views.internals.cluster import cluster_lines
 
     if options.topic or options.partition or options.exclude_internal:
         raise UsageError("a cluster is described as a whole; leave out --topic, --partition and --exclude-internal")
-    output = Output()
     directories = [log.directory for log in output.open(options)]
     if not directories:
-        return output.end()
+        return
     size = sum(each.size for directory in directories for each in directory.partitions)
     with progress("reading", size) as done:
         description = describe_cluster(directories, max_batch_bytes=options.max_batch_bytes, done=done)
     output.shown(description.findings)
     shown = [each for each in description.findings if is_at_least(each, options.min_severity)]
     description = replace(description, findings=tuple(shown))
-    if options.json:
-        for name, rows in description.rows.items():
-            output.objects({"table": name, **row} for row in rows)
-        output.objects({"table": "findings", **each.as_dict()} for each in description.findings)
-    else:
-        for line in cluster_lines(description):
-            output.prose(line)
-    return output.end()
+    tables = {**description.rows, "findings": [each.as_dict() for each in description.findings]}
+    output.result(({"table": name, **row} for name, rows in tables.items() for row in rows), cluster_lines(description))

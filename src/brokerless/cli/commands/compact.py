@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from brokerless.cli.options import add_redact, add_timezone
-from brokerless.cli.output import UNUSABLE, Output
+from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import named_topics
@@ -17,7 +17,7 @@ from brokerless.errors import UsageError
 from brokerless.requests.writing import CompactRequest
 from brokerless.text import count_of, format_bytes, show
 from brokerless.views.findings import not_written
-from brokerless.views.table import format_number, table
+from brokerless.views.table import format_number, format_span, table, where_written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,17 +61,14 @@ def add_options(parser: ArgumentParser) -> None:
     add_redact(parser)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.jobs.compact.job import compact, plan
     from brokerless.jobs.compact.settings import options_of
 
     if options.to is None and not options.dry_run:
         raise UsageError("nowhere to write to; use --to DIRECTORY, or --dry-run")
-    request, output = request_of(CompactRequest, options), Output()
+    request = request_of(CompactRequest, options)
     sources = output.sources(options)
-    if output.exit_code == UNUSABLE:
-        output.say("nothing was written")
-        return output.end()
     named = named_topics((each for source in sources for each in source.partitions), options)
     planned = plan(sources, request.to, options_of(request), named, report=output.damage)
     results: list[CompactResult] = []
@@ -84,7 +81,6 @@ def run(options: Namespace) -> int:
                 output.objects([_with_keys(result, options)])
     if not options.json:
         _show(output, results, options)
-    return output.end()
 
 
 def _redacted(result: CompactResult, secret: bytes) -> CompactResult:
@@ -117,28 +113,22 @@ def _show(output: Output, results: Sequence[CompactResult], options: Namespace) 
     from brokerless.jobs.compact.rules import REMOVED
 
     done = [each for each in results if not each.damages]
-    for line in table(_NAMES, [_cells(each) for each in done], right=_NAMES[2:]):
-        output.prose(line)
+    output.prose(*table(_NAMES, [_cells(each) for each in done], right=_NAMES[2:]))
     removed = [
         [each.task.name, format_number(number), REMOVED[name]]
         for each in done
         for name, number in sorted(each.removed.items())
     ]
     if removed:
-        output.prose("")
-        for line in table(("partition", "count", "removed"), removed, right=("count",)):
-            output.prose(line)
+        output.prose("", *table(("partition", "count", "removed"), removed, right=("count",)))
     if options.dry_run:
         _show_dry_run(output, done)
     for each in results:
         if each.damages:
             output.say(not_written(each.task.name, each.task.source.path, each.damages))
-    what = f"written to {options.to}" if done else "nothing was written"
-    if options.dry_run:
-        what = "nothing was written, as in a dry run"
+    what = where_written(options.to, dry_run=options.dry_run, has_any=bool(done))
     before, after = sum(each.totals.bytes_in for each in done), sum(each.totals.bytes_out for each in done)
-    output.prose("")
-    output.prose(f"{count_of(len(done), 'partition')}, {format_bytes(before)} to {format_bytes(after)}: {what}")
+    output.prose("", f"{count_of(len(done), 'partition')}, {format_bytes(before)} to {format_bytes(after)}: {what}")
 
 
 def _show_dry_run(output: Output, results: Sequence[CompactResult]) -> None:
@@ -146,23 +136,18 @@ def _show_dry_run(output: Output, results: Sequence[CompactResult]) -> None:
         if each.open_transaction is not None and not each.task.is_copied:
             producer_id, offset = each.open_transaction
             text = f"the transaction of producer {producer_id} is open since offset {offset}"
-            output.prose("")
-            output.prose(f"{each.task.name}: {text}; its segment, and what follows, is not compacted until it ends")
+            output.prose("", f"{each.task.name}: {text}; its segment, and what follows, is not compacted until it ends")
     stones = [each for each in results if each.tombstones.count]
     if stones:
         names = ("partition", "tombstones left", "oldest", "newest", "batches with a horizon")
-        output.prose("")
-        for line in table(names, [_tombstones(each) for each in stones], right=names[1:]):
-            output.prose(line)
+        output.prose("", *table(names, [_tombstones(each) for each in stones], right=names[1:]))
     keys = [
         [each.task.name, format_number(key.records), str(key.last_offset), show(_text(key.key))]
         for each in results
         for key in each.frequent_keys
     ]
     if keys:
-        output.prose("")
-        for line in table(("partition", "records", "last offset", "key"), keys, right=("records", "last offset")):
-            output.prose(line)
+        output.prose("", *table(("partition", "records", "last offset", "key"), keys, right=("records", "last offset")))
 
 
 def _tombstones(each: CompactResult) -> list[str]:
@@ -182,8 +167,8 @@ def _text(key: bytes) -> str:
 
 def _cells(each: CompactResult) -> list[str]:
     totals = each.totals
-    offsets = f"{each.start_offset}..{each.end_offset - 1}" if each.end_offset > each.start_offset else "-"
     clean = "copied" if each.task.is_copied else str(each.clean_offset)
     counts = (totals.records_in, totals.records_out, totals.segments_in, totals.segments_out)
     sizes = (totals.bytes_in, totals.bytes_out)
+    offsets = format_span(each.start_offset, each.end_offset)
     return [each.task.name, offsets, clean, *map(format_number, counts), *map(format_bytes, sizes)]

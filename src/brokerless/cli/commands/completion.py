@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from brokerless.cli.commands import COMMANDS
-from brokerless.cli.output import CLEAN, Output
+from brokerless.cli.output import Output
 from brokerless.cli.parser import Parser, load_command
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.write_errors import unwritable
@@ -79,7 +79,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--install", action="store_true", help=help_of_install)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     import shtab
 
     script = shtab.complete(_parser_of_all(), options.shell, preamble=cast("Any", _TOPICS))
@@ -87,14 +87,12 @@ def run(options: Namespace) -> int:
         script = script.replace('"(*):', '"*:')  # shtab 1.13 completes only the first of several paths
     if not options.install:
         sys.stdout.write(script + "\n")
-        return CLEAN
+        return
     place, more = _place_of(options.shell)
     with unwritable(place):
         place.parent.mkdir(parents=True, exist_ok=True)
         write_file(place, f"{script}\n".encode())
-    output = Output()
     output.prose(f"written to {show_name(str(place))}; {more}")
-    return output.end()
 
 
 def _place_of(shell: str) -> tuple[Path, str]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from brokerless.cli.options import (
-    add_remote,
-)
-from brokerless.cli.output import UNUSABLE, Output
+from brokerless.cli.options import add_remote
+from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import named_topics
@@ -16,7 +14,7 @@ from brokerless.errors import UsageError
 from brokerless.requests.writing import ConvertRequest, UploadRequest
 from brokerless.text import count_of, format_bytes
 from brokerless.views.findings import not_written
-from brokerless.views.table import format_number, segments_changed, table
+from brokerless.views.table import format_number, format_span, segments_changed, table, where_written
 
 if TYPE_CHECKING:
     from brokerless.jobs.convert.job import ConvertResult
@@ -63,11 +61,12 @@ def add_options(parser: ArgumentParser) -> None:
     add_request(parser, UploadRequest, without=fields)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.jobs.convert.job import conversion_of, convert, opened_manifest, plan
 
     if options.tiered:
-        return _upload(options)
+        _upload(options, output)
+        return
     if options.compress or options.public_keys:
         raise UsageError("--compress and --public-key are for --tiered")
     request = request_of(ConvertRequest, options)
@@ -75,11 +74,7 @@ def run(options: Namespace) -> int:
     if all(each is None for each in requested):
         raise UsageError("nothing to convert; use --format, --codec, --batch-size or --segment-bytes")
     conversion = conversion_of(request)
-    output = Output()
     sources = output.sources(options)
-    if output.exit_code == UNUSABLE:
-        output.say("nothing was written")
-        return output.end()
     named = named_topics((each for source in sources for each in source.partitions), options)
     results: list[ConvertResult] = []
     with opened_manifest(request, conversion) as manifest:
@@ -100,10 +95,9 @@ def run(options: Namespace) -> int:
         output.prose("nothing is left to do")
     elif not options.json:
         _show(output, results, options)
-    return output.end()
 
 
-def _upload(options: Namespace) -> int:
+def _upload(options: Namespace, output: Output) -> None:
     """Writes remote segments, byte for byte."""
     from brokerless.jobs.upload.job import UploadOptions, plan_upload, target_of, upload
 
@@ -112,11 +106,7 @@ def _upload(options: Namespace) -> int:
         raise UsageError("--tiered writes batches byte for byte; convert them first, or leave out the other options")
     request = request_of(UploadRequest, options)
     how = UploadOptions.of(request)
-    output = Output()
     sources = output.sources(options)
-    if output.exit_code == UNUSABLE:
-        output.say("nothing was written")
-        return output.end()
     named = named_topics((each for source in sources for each in source.partitions), options)
     tasks = plan_upload(sources, target_of(request), how, named)
     results: list[UploadedPartition] = []
@@ -128,15 +118,14 @@ def _upload(options: Namespace) -> int:
     written = [each for each in results if not each.damages]
     cells = [_uploaded_cells(each) for each in written]
     columns = ("partition", "offsets", "records", "segments", "size", "stored")
-    end = "nothing was written, as in a dry run" if how.dry_run else f"written to {options.to}"
-    lines = [*table(columns, cells, right=columns[2:]), "", f"{count_of(len(written), 'partition')}: {end}"]
-    output.result([each.as_dict() for each in results], lines, as_json=options.json)
-    return output.end()
+    what = where_written(options.to, dry_run=how.dry_run)
+    lines = [*table(columns, cells, right=columns[2:]), "", f"{count_of(len(written), 'partition')}: {what}"]
+    output.result([each.as_dict() for each in results], lines)
 
 
 def _uploaded_cells(each: UploadedPartition) -> list[str]:
-    offsets = f"{each.start_offset}..{each.end_offset - 1}" if each.end_offset > each.start_offset else "-"
     counts, sizes = (each.records, len(each.segments)), (each.size, each.stored_size)
+    offsets = format_span(each.start_offset, each.end_offset)
     return [each.name, offsets, *map(format_number, counts), *map(format_bytes, sizes)]
 
 
@@ -144,35 +133,29 @@ def _show(output: Output, results: list[ConvertResult], options: Namespace) -> N
     from brokerless.jobs.convert.job import LEFT_OUT
 
     written = [each for each in results if not each.damages]
-    for line in table(_NAMES, [_cells(each) for each in written], right=_NAMES[2:]):
-        output.prose(line)
+    output.prose(*table(_NAMES, [_cells(each) for each in written], right=_NAMES[2:]))
     lost = [
         [each.task.name, format_number(count), LEFT_OUT[name]]
         for each in written
         for name, count in each.totals.lost.items()
     ]
     if lost:
-        output.prose("")
-        for line in table(("partition", "count", "not carried over"), lost, right=("count",)):
-            output.prose(line)
+        output.prose("", *table(("partition", "count", "not carried over"), lost, right=("count",)))
     if options.isolation != "read_committed" and any(each.totals.lost["transactions"] for each in written):
         output.say("aborted records, if any, are included; --isolation read_committed leaves them out")
     for each in results:
         if each.damages:
             output.say(not_written(each.task.name, each.task.source.path, each.damages))
-    what = f"written to {options.to}" if written else "nothing was written"
-    if options.dry_run:
-        what = "nothing was written, as in a dry run"
+    what = where_written(options.to, dry_run=options.dry_run, has_any=bool(written))
     before = sum(each.totals.bytes_in for each in written)
     after = sum(each.totals.bytes_out for each in written)
-    output.prose("")
     partitions = count_of(len(written), "partition")
-    output.prose(f"{partitions}, {format_bytes(before)} to {format_bytes(after)}: {what}")
+    output.prose("", f"{partitions}, {format_bytes(before)} to {format_bytes(after)}: {what}")
 
 
 def _cells(each: ConvertResult) -> list[str]:
     totals = each.totals
-    offsets = f"{each.start_offset}..{each.end_offset - 1}" if each.end_offset > each.start_offset else "-"
     counts = (totals.batches_in, totals.batches_out, totals.records_in, totals.records_out)
     sizes = (totals.bytes_in, totals.bytes_out)
+    offsets = format_span(each.start_offset, each.end_offset)
     return [each.task.name, offsets, *map(format_number, counts), *map(format_bytes, sizes)]

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from brokerless.cli.options import add_metrics, add_remote, add_tiered, add_topics, refuse_metrics, write_metrics
-from brokerless.cli.output import CLEAN, FINDINGS, UNUSABLE, Output
+from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import is_topic_selected, named_topics, select
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from brokerless.api.log import Log
     from brokerless.jobs.diff.pairs import Side
     from brokerless.jobs.diff.partition_diff import PartitionDiff
-    from brokerless.jobs.diff.results import Diff
 
 DESCRIPTION = """\
 Whether two logs have the same records, and where not, why.
@@ -131,22 +130,21 @@ def add_options(parser: ArgumentParser) -> None:
     add_remote(parser)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.jobs.diff.beside.parts import BesideRecords
     from brokerless.jobs.diff.plan import plan_diff
     from brokerless.jobs.diff.results import Diff
     from brokerless.views.jobs.diff import lines, rows_beside
+    from brokerless.views.metrics import diff_metrics
 
     request = request_of(DiffRequest, options, left=options.left or (), right=options.right or ())
-    output = Output()
     refuse_metrics(options)
     if options.replicas is not None:
-        return _compare_replicas(options, request, output)
+        _compare_replicas(options, request, output)
+        return
     _refuse_mixture(options)
     sides = _sides(options, output)
-    if output.exit_code == UNUSABLE:
-        output.say("nothing was compared")
-        return output.end()
+    output.refuse_unusable("nothing was compared")
     plan = plan_diff(request, sides, output.damage, is_narrowed=bool(options.topic), numbers=options.partition)
     found = _compare(plan.compare_records, plan.size, options, output)
     try:
@@ -155,16 +153,15 @@ def run(options: Namespace) -> int:
         output.unreadable(error)
         if not found:
             output.say("nothing was compared")
-            return output.end()
+            return
         beside = BesideRecords()
     compared = Diff(found, beside.groups, beside.state)
-    if not compared.is_same:
-        output.exit_code = max(output.exit_code, FINDINGS)
+    output.note_findings(not compared.is_same)
     if plan.pairs and not (found or compared.groups or compared.state):
         output.say("nothing was compared")
     else:
-        output.result(rows_beside(compared), lines(compared), as_json=options.json)
-    return _end(compared, options, output)
+        output.result(rows_beside(compared), lines(compared))
+    write_metrics(options, lambda: diff_metrics(compared, output.exit_code))
 
 
 def _compare(
@@ -183,7 +180,7 @@ def _compare(
                 output.unreadable(each)
                 continue
             found.append(each)
-            output.exit_code = max(output.exit_code, CLEAN if each.is_same else FINDINGS)
+            output.note_findings(not each.is_same)
             for finding in each.findings:
                 output.say(str(finding))
             if options.json:
@@ -191,11 +188,12 @@ def _compare(
     return found
 
 
-def _compare_replicas(options: Namespace, request: DiffRequest, output: Output) -> int:
+def _compare_replicas(options: Namespace, request: DiffRequest, output: Output) -> None:
     from brokerless.jobs.diff.job import DiffSettings, diff, diff_task
     from brokerless.jobs.diff.replicas import begin_scrub
     from brokerless.jobs.diff.results import Diff
     from brokerless.views.jobs.diff import lines
+    from brokerless.views.metrics import diff_metrics
 
     unfit = ("left", "right", "more_left", "more_right", "only", "offset_map", "offset_syncs", "erasure")
     if any(getattr(options, each) for each in unfit):
@@ -204,32 +202,17 @@ def _compare_replicas(options: Namespace, request: DiffRequest, output: Output) 
     selected, missing = select([one for each in logs for one in each.paths], options)
     if missing is not None:
         output.unreadable(UnreadableError("", missing))
-    if output.exit_code == UNUSABLE:
-        output.say("nothing was compared")
-        return output.end()
+    output.refuse_unusable("nothing was compared")
     scrub = begin_scrub(selected, options.budget, options.state)
     size = sum(each.size for one in scrub.pairs for each in one.partitions)
     found = _compare(partial(diff, scrub.pairs, DiffSettings.of(request), work=diff_task), size, options, output)
     scrub.add(found)
     compared = Diff(found)
-    if not compared.is_same:
-        output.exit_code = max(output.exit_code, FINDINGS)
+    output.note_findings(not compared.is_same)
     for line in scrub.lines():
         output.say(line)
-    output.result((), lines(compared), as_json=options.json)
-    return _end(compared, options, output)
-
-
-def _end(compared: Diff, options: Namespace, output: Output) -> int:
-    """Write metrics, if they are requested, and return the exit code."""
-
-    def text() -> str:
-        from brokerless.views.metrics import diff_metrics
-
-        return diff_metrics(compared, output.exit_code)
-
-    write_metrics(options, text)
-    return output.end()
+    output.result((), lines(compared))
+    write_metrics(options, lambda: diff_metrics(compared, output.exit_code))
 
 
 def _refuse_mixture(options: Namespace) -> None:

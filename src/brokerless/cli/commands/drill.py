@@ -7,7 +7,7 @@ from functools import partial
 
 from brokerless.cli.commands import snapshots
 from brokerless.cli.options import add_topics
-from brokerless.cli.output import FINDINGS, UNUSABLE, Output
+from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import is_narrowed, is_selected
@@ -53,7 +53,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--html", metavar="FILE", help=help_of_page)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.jobs.drill.evidence import Evidence
     from brokerless.jobs.drill.job import DrillOptions, drill
     from brokerless.views.jobs.drill import drill_lines
@@ -62,18 +62,15 @@ def run(options: Namespace) -> int:
     request = request_of(DrillRequest, options)
     evidence = Evidence.of(request)
     refuse_page(options.html)
-    output = Output()
     is_tried = partial(is_selected, options) if is_narrowed(options) else None
     for log in output.open(options, options.key_pairs):
         chosen = output.chosen(log, options, shows_others=True)
         if output.exit_code == UNUSABLE:
-            return output.end()
+            return
         size = 2 * sum(each.size for each in chosen)
         with progress("rebuilding and verifying", None if request.spread else size) as done:
             result = drill(log.directory, DrillOptions.of(request, is_tried), done)
         evidence.write(result, log.directory)
         write_drill_page(result, options.html)
-        if not result.is_clean:
-            output.exit_code = FINDINGS
-        output.result([result.as_dict()], drill_lines(result), as_json=options.json)
-    return output.end()
+        output.note_findings(not result.is_clean)
+        output.result([result.as_dict()], drill_lines(result))

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from brokerless.cli.options import add_to
-from brokerless.cli.output import UNUSABLE, Output
+from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import is_named, is_selected, named_topics
@@ -18,7 +18,7 @@ from brokerless.requests.options import options_of
 from brokerless.requests.writing import EraseRequest
 from brokerless.text import count_of, format_bytes
 from brokerless.views.findings import not_written
-from brokerless.views.table import format_number, table
+from brokerless.views.table import format_number, format_span, table, where_written
 
 if TYPE_CHECKING:
     from brokerless.jobs.erase.copies import Copy
@@ -82,18 +82,15 @@ def add_options(parser: ArgumentParser) -> None:
     add_request(parser, BackupErasureRequest, without=own)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.jobs.erase.erased_logs import erase_logs
 
-    output = Output()
     if options.to is None:
-        return _erase_backup(options, output)
+        _erase_backup(options, output)
+        return
     if options.apply:
         raise UsageError("--apply is for a backup, in which records are erased; --to writes another log at once")
     sources = output.sources(options)
-    if output.exit_code == UNUSABLE:
-        output.say("nothing was written")
-        return output.end()
     selection = selection_of(options)
     if selection is None:
         raise UsageError(one_of(has_key=True))
@@ -136,10 +133,9 @@ def run(options: Namespace) -> int:
         if each.text:
             are = "are identical where both have batches, but" if each.is_same else "are not the same:"
             output.say(f"{each.name}: {' and '.join(each.paths)} {are} {each.text}")
-    return output.end()
 
 
-def _erase_backup(options: Namespace, output: Output) -> int:
+def _erase_backup(options: Namespace, output: Output) -> None:
     """Erases records in all snapshots of a backup."""
     from brokerless.jobs.backup_erasure.job import erase_backup
     from brokerless.jobs.backup_erasure.job import options_of as backup_options_of
@@ -165,8 +161,7 @@ def _erase_backup(options: Namespace, output: Output) -> int:
     for finding in result.findings:
         output.damage(finding)
     lines = erasure_lines(result, None if request.manifest is None else os.fspath(request.manifest), request.sign_key)
-    output.result(erasure_rows(result), lines, as_json=options.json)
-    return output.end()
+    output.result(erasure_rows(result), lines)
 
 
 def _request(options: Namespace, selection: Selection) -> EraseRequest:
@@ -188,39 +183,31 @@ def _show(
     manifest: str | None,
 ) -> None:
     written = [each for each in results if not each.damages]
-    for line in table(_NAMES, [_cells(each) for each in written], right=_NAMES[2:]):
-        output.prose(line)
+    output.prose(*table(_NAMES, [_cells(each) for each in written], right=_NAMES[2:]))
     for each in results:
         if each.damages:
             output.say(not_written(each.task.name, each.task.source.path, each.damages))
     if fields:
-        output.prose("")
-        for line in table(_FIELDS, [_field_cells(each) for each in fields], right=_FIELDS[2:]):
-            output.prose(line)
+        output.prose("", *table(_FIELDS, [_field_cells(each) for each in fields], right=_FIELDS[2:]))
     if copies:
-        output.prose("")
-        output.prose("copies may still be in:")
         rows = [[each.path, each.what, format_number(each.selected)] for each in copies]
-        for line in table(("path", "what", "selected records"), rows, right=("selected records",)):
-            output.prose(line)
+        output.prose("", "copies may still be in:")
+        output.prose(*table(("path", "what", "selected records"), rows, right=("selected records",)))
     selected = sum(each.totals.selected for each in written)
     action = "blanked" if options.blank or isinstance(options.blank_fields, str) else "removed"
-    what = f"written to {options.to}" if written else "nothing was written"
-    if options.dry_run:
-        what = "nothing was written, as in a dry run"
-    output.prose("")
+    what = where_written(options.to, dry_run=options.dry_run, has_any=bool(written))
     size = format_bytes(sum(each.totals.bytes_out for each in written))
     partitions = count_of(len(written), "partition")
-    output.prose(f"{partitions}, {count_of(selected, 'record')} {action}, {size}: {what}")
+    output.prose("", f"{partitions}, {count_of(selected, 'record')} {action}, {size}: {what}")
     if manifest is not None and results and not options.dry_run:
         output.prose(f"manifest: {manifest}" + (f", signed in {manifest}.sig" if options.sign_key else ", not signed"))
 
 
 def _cells(each: ErasedPartition) -> list[Any]:
     totals = each.totals
-    offsets = f"{each.start_offset}..{each.end_offset - 1}" if each.end_offset > each.start_offset else "-"
     counts = (totals.records_in, totals.selected, totals.batches_in, len(totals.touched))
     sizes = totals.bytes_in, totals.bytes_out
+    offsets = format_span(each.start_offset, each.end_offset)
     return [each.task.name, offsets, *map(format_number, counts), *map(format_bytes, sizes)]
 
 

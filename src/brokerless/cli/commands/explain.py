@@ -79,13 +79,13 @@ def add_options(parser: ArgumentParser) -> None:
     parser.set_defaults(built=[])
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.views.explain.json_lines import json_lines
     from brokerless.views.explain.terminal import lines
 
     if options.output is not None and options.json:
         raise UsageError("-o, which writes a page, and --json exclude each other; use one of them")
-    explanation, output = _explanation(options), Output()
+    explanation = _explanation(options)
     if options.output is not None:
         from brokerless.views.explain.page import write_page
 
@@ -104,7 +104,6 @@ def run(options: Namespace) -> int:
         output.damage(
             Kind.FIELD_UNEXPECTED.at(explanation.file or "built", text, position=place, expected=field.expected)
         )
-    return output.end()
 
 
 def _has_colors() -> bool:

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from brokerless.cli.options import (
-    add_catalog,
-    add_decode,
-    add_remote,
-    catalog,
-    decoding,
-)
-from brokerless.cli.output import UNUSABLE, Output
+from brokerless.cli.options import add_catalog, add_decode, add_remote, catalog, decoding
+from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import named_topics
 from brokerless.log import names
 from brokerless.requests.writing import ExportRequest
 from brokerless.text import count_of, format_bytes
-from brokerless.views.table import format_number, table
+from brokerless.views.table import where_written
 
 if TYPE_CHECKING:
     from brokerless.jobs.export.commit import ExportedPartition
@@ -60,7 +54,6 @@ EXAMPLES = """\
   brokerless export /var/lib/kafka --to s3://bucket/lake --as delta --isolation read_committed
   brokerless export /backup/orders-0 --to exported --compression snappy --file-bytes 1GiB --dry-run
 """
-_NAMES = ("partition", "offsets", "records", "files", "size")
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -70,20 +63,18 @@ def add_options(parser: ArgumentParser) -> None:
     add_decode(parser)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.jobs.export.job import export
     from brokerless.jobs.export.plan import plan_topics
     from brokerless.jobs.export.tasks import settings_of
     from brokerless.log.storage.location import Location
+    from brokerless.views.jobs.export import exported_row
 
     own = catalog(options, options.as_)
     request = request_of(ExportRequest, options, catalog=own, decode=decoding(options))
     requested = settings_of(request)
-    output = Output()
     partitions = output.partitions(options)
-    if output.exit_code == UNUSABLE:
-        output.say("nothing was written")
-        return output.end()
+    output.refuse_unusable("nothing was written")
     named = named_topics(partitions, options)
     internal = sorted({each.topic or "" for each in partitions if names.is_internal(each.topic)} - named)
     if internal:
@@ -101,10 +92,9 @@ def run(options: Namespace) -> int:
             exported.append(each)
             _report_left_out(output, each)
             if options.json:
-                output.objects([_as_dict(each, options.dry_run)])
+                output.objects([exported_row(each, dry_run=options.dry_run)])
     if not options.json:
         _show(output, exported, planned.unchanged, options)
-    return output.end()
 
 
 def _report_left_out(output: Output, each: ExportedPartition) -> None:
@@ -127,47 +117,17 @@ def _offsets(first: int, last: int) -> str:
 
 
 def _show(output: Output, exported: list[ExportedPartition], unchanged: int, options: Namespace) -> None:
+    from brokerless.views.jobs.export import exported_lines
+
     if new := [each for each in exported if each.has_more or each.left_out]:
-        for line in table(_NAMES, list(map(_cells, new)), right=_NAMES[2:]):
-            output.prose(line)
-        output.prose("")
+        output.prose(*exported_lines(new), "")
     records, files = sum(each.records for each in exported), sum(len(each.files) for each in exported)
     if not files:
         output.prose(f"nothing new in {count_of(unchanged + len(exported), 'partition')}, so nothing was written")
         return
     to = options.to or ", ".join(dict.fromkeys(each.table or "" for each in exported))
-    what = "nothing was written, as in a dry run" if options.dry_run else f"written to {to}"
+    what = where_written(to, dry_run=options.dry_run)
     also = f", nothing new in {count_of(unchanged, 'partition')}" if unchanged else ""
     size_text = format_bytes(sum(each.size for each in exported))
     counts = f"{count_of(records, 'record')} of {count_of(len(exported), 'partition')} in {count_of(files, 'file')}"
     output.prose(f"{counts}, {size_text}{also}: {what}")
-
-
-def _cells(each: ExportedPartition) -> list[str]:
-    offsets = f"{each.start_offset}..{each.next_offset - 1}" if each.next_offset > each.start_offset else "-"
-    name = names.partition_directory(each.topic, each.partition)
-    return [name, offsets, format_number(each.records), format_number(len(each.files)), format_bytes(each.size)]
-
-
-def _path(each: ExportedPartition, name: str) -> str:
-    """Return the path of a file, in the target's directory or in the table's."""
-    return name if each.table is not None else f"topic={each.topic}/{name}"
-
-
-def _as_dict(each: ExportedPartition, dry_run: bool) -> dict[str, Any]:
-    return {
-        "topic": each.topic,
-        "partition": each.partition,
-        "source": each.source,
-        **({} if each.table is None else {"table": each.table}),
-        "startOffset": each.start_offset,
-        "nextOffset": each.next_offset,
-        "endOffset": each.end_offset,
-        "records": each.records,
-        "sizeInBytes": each.size,
-        "files": [] if dry_run else [_path(each, file.name) for file in each.files],
-        "leftOut": [list(offsets) for offsets in each.left_out],
-        "missing": [[first, after - 1] for first, after in each.missing],
-        "filled": [[first, after - 1] for first, after in each.filled],
-        "damages": len(each.findings),
-    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from brokerless.cli.commands.snapshots import add_paths
-from brokerless.cli.output import FINDINGS, Output
+from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.requests.backups import ForgetRequest
@@ -38,20 +38,16 @@ def add_options(parser: ArgumentParser) -> None:
     add_request(parser, ForgetRequest)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.jobs.check.seal import public_keys
     from brokerless.jobs.forget.job import forget
     from brokerless.jobs.forget.rules import KeepRules
     from brokerless.log.storage.location import Location
     from brokerless.views.jobs.backup import forget_lines, forget_rows
 
-    output = Output()
     rules = KeepRules.of(request_of(ForgetRequest, options))
     with progress("listing snapshots"):
         trusted = public_keys(options.trust)
         result = forget(Location.of(options.paths[0]), rules, trusted, apply=options.apply)
-    for finding in result.findings:
-        output.exit_code = FINDINGS
-        output.say(str(finding))
-    output.result(forget_rows(result), forget_lines(result), as_json=options.json)
-    return output.end()
+    output.problems(result.findings)
+    output.result(forget_rows(result), forget_lines(result))

@@ -11,6 +11,7 @@ from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.progress import Done
+from brokerless.values import Row
 
 if TYPE_CHECKING:
     from brokerless.api.log import Log
@@ -102,14 +103,13 @@ def _in_camel_case(name: str) -> str:
     return first + "".join(each.capitalize() for each in others)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     if options.exclude_internal:
         raise UsageError("--exclude-internal leaves nothing to read: this command reads internal topics only")
     if options.history and OPEN_TRANSACTIONS in options.table:
         raise UsageError(f"{OPEN_TRANSACTIONS} has no --history: brokerless cat shows the records of a transaction")
     if options.history and LAG in options.table:
         raise UsageError(f"{LAG} has no --history; that of --table offsets is what groups committed")
-    output = Output()
     has_open, has_lag = OPEN_TRANSACTIONS in options.table, LAG in options.table
     has_others = not options.table or not {*OF_ALL_TOPICS}.issuperset(options.table)
     above = ""
@@ -134,7 +134,6 @@ def run(options: Namespace) -> int:
                 _open_transactions(log, chosen, options, output=output, above="\n" if has_others or has_lag else "")
         except UnreadableError as error:
             output.unreadable(error)
-    return output.end()
 
 
 def _given(partitions: Sequence[PartitionPath], options: Namespace) -> dict[str, str]:
@@ -193,12 +192,8 @@ def _lag(log: Log, chosen: Sequence[PartitionPath], options: Namespace, output: 
         output.unreadable(UnreadableError(log.path, f"there is no {CONSUMER_OFFSETS} here, which has groups' offsets"))
         return
     rows = lag_state_rows(chosen, log.paths, output.damage, options.max_batch_bytes)
-    if options.json:
-        output.objects({"table": LAG, **row} for row in rows)
-        return
-    output.prose(f"{above}{LAG}:" if rows else f"{above}no group has committed an offset")
-    for line in lag_lines(rows) if rows else ():
-        output.prose(f"  {line}")
+    nothing = "no group has committed an offset"
+    output.result(*_table(LAG, rows, lag_lines(rows), above=above, nothing=nothing))
 
 
 def _open_transactions(
@@ -209,15 +204,16 @@ def _open_transactions(
 
     with progress("reading", sum(each.size for each in chosen)) as done:
         rows = open_transactions(_counted(chosen, done), log.paths, output.damage, options.max_batch_bytes)
-    if options.json:
-        output.objects({"table": OPEN_TRANSACTIONS, **row} for row in rows)
-        return
-    if not rows:
-        output.prose(f"{above}no transaction is open")
-        return
-    output.prose(f"{above}{OPEN_TRANSACTIONS}:")
-    for line in open_transaction_lines(rows):
-        output.prose(f"  {line}")
+    lines = open_transaction_lines(rows)
+    output.result(*_table(OPEN_TRANSACTIONS, rows, lines, above=above, nothing="no transaction is open"))
+
+
+def _table(
+    name: str, rows: Sequence[Row], lines: Iterable[str], *, above: str, nothing: str
+) -> tuple[Iterable[Row], Iterable[str]]:
+    """Return a table for programs, and for people: with its name, or that there is ``nothing``."""
+    shown = [f"{above}{name}:", *(f"  {line}" for line in lines)] if rows else [f"{above}{nothing}"]
+    return ({"table": name, **row} for row in rows), shown
 
 
 def _history(partitions: Iterable[PartitionPath], given: Mapping[str, str], options: Namespace, output: Output) -> None:

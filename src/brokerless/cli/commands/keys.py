@@ -32,14 +32,13 @@ def add_options(parser: ArgumentParser) -> None:
     add_request(parser, KeysRequest)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.jobs.backup.keys import change_keys
     from brokerless.log.storage.location import Location
     from brokerless.log.tiered.options import load_private_keys
     from brokerless.log.tiered.writing.encryption import load_public_keys
     from brokerless.views.jobs.backup import key_lines, key_rows
 
-    output = Output()
     with progress("listing keys"):
         runs = change_keys(
             Location.of(options.paths[0]),
@@ -47,5 +46,4 @@ def run(options: Namespace) -> int:
             options.remove,
             private_keys=load_private_keys(dict(options.key_pairs)),
         )
-    output.result(key_rows(runs), key_lines(runs), as_json=options.json)
-    return output.end()
+    output.result(key_rows(runs), key_lines(runs))

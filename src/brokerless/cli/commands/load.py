@@ -25,7 +25,7 @@ from brokerless.errors import UsageError
 from brokerless.log import names
 from brokerless.log.storage.location import Location
 from brokerless.text import count_of, format_bytes
-from brokerless.views.table import format_number, table
+from brokerless.views.table import format_number, table, where_written
 
 if TYPE_CHECKING:
     from io import BufferedReader
@@ -114,7 +114,7 @@ def add_options(parser: ArgumentParser) -> None:
     add_spark(parser)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.interchange.input_files import InputFiles
     from brokerless.jobs.load.job import load_files
     from brokerless.jobs.load.loader import Loading
@@ -124,7 +124,6 @@ def run(options: Namespace) -> int:
     from brokerless.log.storage.location import Location
     from brokerless.tables.batcher import BATCH_SIZE, BatchSettings
 
-    output = Output()
     allow_many_files()
     sizes = {"segment_bytes": options.segment_bytes, "index_interval_bytes": options.index_interval_bytes}
     config = LogConfig(**{name: value for name, value in sizes.items() if value is not None})
@@ -150,7 +149,9 @@ def run(options: Namespace) -> int:
         progress("reading", inputs.size) as done,
     ):
         if isinstance(before_commit, list):
-            return _report_finished(output, before_commit, options.json)
+            rows = ({**each, "isFinished": True} for each in before_commit)
+            output.result(rows, ["nothing is left to do"])
+            return
         loaded = load_files(
             inputs,
             Location(options.to),
@@ -169,19 +170,14 @@ def run(options: Namespace) -> int:
         )
     if options.json:
         output.objects(map(_as_dict, loaded.partitions))
-        return output.end()
+        return
     _show(output, loaded, options)
-    return output.end()
 
 
 def _show(output: Output, loaded: Loaded, options: Namespace) -> None:
     rows = [_cells(each) for each in loaded.partitions]
-    for line in table(_COLUMNS, rows, right=("records", "size")):
-        output.prose(line)
-    if options.dry_run:
-        what = "nothing was written, as in a dry run"
-    else:
-        what = f"written to {options.to}" if rows else "nothing was written"
+    output.prose(*table(_COLUMNS, rows, right=("records", "size")))
+    what = where_written(options.to, dry_run=options.dry_run, has_any=bool(rows))
     records, partitions = sum(each.records for each in loaded.partitions), len(loaded.partitions)
     output.prose(f"{count_of(records, 'record')} in {count_of(partitions, 'partition')}: {what}")
     if rows and _is_of_no_broker(options):
@@ -190,15 +186,6 @@ def _show(output: Output, loaded: Loaded, options: Namespace) -> None:
 
 def _is_of_no_broker(options: Namespace) -> bool:
     return not options.dry_run and not (Location(options.to) / names.META_PROPERTIES).exists()
-
-
-def _report_finished(output: Output, partitions: list[dict[str, Any]], as_json: bool) -> int:
-    """Reports a job that a manifest shows to be finished, with the ``partitions`` that it has recorded."""
-    if as_json:
-        output.objects({**each, "isFinished": True} for each in partitions)
-    else:
-        output.prose("nothing is left to do")
-    return output.end()
 
 
 @contextmanager

@@ -41,10 +41,9 @@ def add_options(parser: ArgumentParser) -> None:
     add_max_batch_bytes(parser)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.views import listing
 
-    output = Output()
     above = ""
     logs = [(log, output.chosen(log, options)) for log in output.open(options)]
     with progress("reading headers", sum(each.size for _, partitions in logs for each in partitions)) as done:
@@ -66,11 +65,7 @@ def run(options: Namespace) -> int:
             if len(options.paths) > 1:
                 output.prose(f"{above}{show_name(log.path)}:")
                 above = "\n"
-            for line in listing.lines(rows, options.by, options.timezone):
-                output.prose(line)
-            for line in listing.deletion_lines((each for each in partitions), options.timezone):
-                output.prose(line)
+            output.prose(*listing.lines(rows, options.by, options.timezone))
+            output.prose(*listing.deletion_lines((each for each in partitions), options.timezone))
             if not is_narrowed(options):
-                for line in listing.left_out_lines(log.directory):
-                    output.prose(line)
-    return output.end()
+                output.prose(*listing.left_out_lines(log.directory))

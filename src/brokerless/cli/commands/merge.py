@@ -5,14 +5,13 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from brokerless.cli.options import (
-    add_remote,
-)
-from brokerless.cli.output import FINDINGS, UNUSABLE, Output
+from brokerless.cli.options import add_remote
+from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.requests.recovery import MergeRequest
 from brokerless.text import count_of, format_bytes
+from brokerless.views.table import where_written
 
 if TYPE_CHECKING:
     from brokerless.jobs.merge.job import MergeResult
@@ -47,16 +46,11 @@ def add_options(parser: ArgumentParser) -> None:
     add_request(parser, MergeRequest)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.jobs.merge.job import Merge, merge, plan
     from brokerless.views.jobs.merge import row
 
-    output = Output()
     sources = output.sources(options)
-    if output.exit_code == UNUSABLE:
-        output.say("nothing was written")
-        return output.end()
-
     request = request_of(MergeRequest, options, paths=options.paths)
     planned = plan(sources, request.to, Merge.of(request))
     results: list[MergeResult] = []
@@ -67,11 +61,9 @@ def run(options: Namespace) -> int:
             results.append(result)
             if options.json:
                 output.objects([row(result)])
-    if not all(result.is_whole for result in results):
-        output.exit_code = max(output.exit_code, FINDINGS)
+    output.note_findings(not all(result.is_whole for result in results))
     if not options.json:
         _show(output, results, options)
-    return output.end()
 
 
 def _show(output: Output, results: list[MergeResult], options: Namespace) -> None:
@@ -81,8 +73,7 @@ def _show(output: Output, results: list[MergeResult], options: Namespace) -> Non
     losses = [(each.task.name, loss) for each in results for loss in each.losses]
     for lines in (partition_lines(results), replica_lines(results), divergence_lines(results), loss_lines(losses)):
         shown = list(lines)
-        for line in [*shown, ""] if shown else []:
-            output.prose(line)
-    what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
+        output.prose(*([*shown, ""] if shown else ()))
+    what = where_written(options.to, dry_run=options.dry_run)
     partitions = count_of(len(results), "partition")
     output.prose(f"{partitions}, {format_bytes(sum(each.bytes for each in results))}: {what}")

@@ -15,7 +15,7 @@ from brokerless.cli.options import (
     catalog,
     decoding,
 )
-from brokerless.cli.output import FINDINGS, Output
+from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.values import positive, size
 from brokerless.kafka_names import COMPRESSION_TYPES, ISOLATION_LEVELS
@@ -75,7 +75,7 @@ def add_options(parser: ArgumentParser) -> None:
     add_max_batch_bytes(parser)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.jobs.pipeline.job import follow, run_pipeline
     from brokerless.jobs.pipeline.settings import load_settings, make_settings
     from brokerless.log.tiered.options import tiered_options
@@ -87,7 +87,6 @@ def run(options: Namespace) -> int:
     tiered = dict(options.key_pair), options.layout, options.remote
     found["storage_options"] = tiered_options(storage, *tiered)
     settings = make_settings(found | _given(options))
-    output = Output()
     every_s = options.follow or settings.follow_s
     if every_s is None:
         runs = iter([run_pipeline(settings, phase=progress, say=output.say)])
@@ -97,12 +96,10 @@ def run(options: Namespace) -> int:
         if options.json:
             output.objects(run_objects(each))
         elif every_s is None or each.is_new:
-            for line in run_lines(each, settings.to, root_of(settings.paths)):
-                output.prose(line)
-        if each.counts["error"] or each.ranges or any(found.is_unread for found in each.findings):
-            output.exit_code = max(output.exit_code, FINDINGS)
+            output.prose(*run_lines(each, settings.to, root_of(settings.paths)))
+        is_unread = any(found.is_unread for found in each.findings)
+        output.note_findings(bool(each.counts["error"] or each.ranges or is_unread))
         output.flush()
-    return output.end()
 
 
 def _given(options: Namespace) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from brokerless.cli.options import add_severity
-from brokerless.cli.output import FINDINGS, Output
+from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request
 from brokerless.errors import UsageError
@@ -54,7 +54,7 @@ def add_options(parser: ArgumentParser) -> None:
     add_severity(parser)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.cli.commands.erase import selection_of
     from brokerless.jobs.backup_erasure.proof import BackupProof, prove
     from brokerless.jobs.prove.job import Proving
@@ -68,7 +68,6 @@ def run(options: Namespace) -> int:
         from brokerless.views.proof_page import check_page_path
 
         check_page_path(options.html, options.manifest, [options.erased, options.source])
-    output = Output()
     erased, source = (None if each is None else Location(each) for each in (options.erased, options.source))
     proving = Proving(
         Location(options.manifest),
@@ -94,8 +93,7 @@ def run(options: Namespace) -> int:
     else:
         root = root_of(filter(None, (options.erased, options.source, options.manifest)))
         for each in shown:
-            for line in marked(colored(each.severity, 7), finding_line(each, root)):
-                output.prose(line)
+            output.prose(*marked(colored(each.severity, 7), finding_line(each, root)))
         signature = {"valid": f"valid, by key {proof.signer}", "none": "none", "wrong": "wrong"}[proof.signature]
         output.prose(f"signature: {signature}")
         if proof.searched or proof.unsearched:
@@ -110,5 +108,4 @@ def run(options: Namespace) -> int:
         if isinstance(proof, BackupProof):
             scope = f"{count_of(proof.objects, 'segment')} of the bucket searched"
         output.prose(f"{verdict}: {counts}, {scope}")
-    output.exit_code = max(output.exit_code, 0 if proof.holds else FINDINGS)
-    return output.end()
+    output.note_findings(not proof.holds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from brokerless.cli.commands.snapshots import add_paths
-from brokerless.cli.output import FINDINGS, Output
+from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request
 from brokerless.requests.backups import PruneRequest
@@ -33,18 +33,13 @@ def add_options(parser: ArgumentParser) -> None:
     add_request(parser, PruneRequest)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.jobs.forget.prune import prune
     from brokerless.log.storage.location import Location
     from brokerless.views.jobs.backup import prune_lines, prune_row
 
-    output = Output()
     with progress("listing objects"):
         result = prune(Location.of(options.paths[0]), grace_ms=options.grace * 3_600_000, apply=options.apply)
-    for finding in result.findings:
-        output.exit_code = FINDINGS
-        output.say(str(finding))
-    if result.held and result.is_applied:
-        output.exit_code = FINDINGS
-    output.result([prune_row(result)], prune_lines(result), as_json=options.json)
-    return output.end()
+    output.problems(result.findings)
+    output.note_findings(bool(result.held) and result.is_applied)
+    output.result([prune_row(result)], prune_lines(result))

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 
 from brokerless.cli.options import add_severity, add_timezone
-from brokerless.cli.output import FINDINGS, Output
+from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.errors import UsageError
@@ -79,21 +79,20 @@ def add_options(parser: ArgumentParser) -> None:
     add_severity(parser, has_summary=False)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.jobs.rebuild.in_place import undo
     from brokerless.jobs.rebuild.job import options_of, rebuild
     from brokerless.log import names
     from brokerless.views.findings import is_at_least
     from brokerless.views.internals.rebuild import rebuild_lines, rebuild_rows
 
-    output = Output()
     if not options.paths and options.from_bucket is None:
         raise UsageError("give the log directories of the old cluster's nodes")
     if options.undo:
         for each in undo(options.paths, options.to, force=options.force):
             locks = f"{names.LOCK} and {names.COMMIT_LOCK}"
             output.prose(f"{each}: what was replaced is put back; the lock files {locks} stay, and may be removed")
-        return output.end()
+        return
     if len(options.from_bucket or ()) > 1:
         raise UsageError("--from-bucket is given twice; copy the objects of both into one, under their names")
     bucket = options.from_bucket[0] if options.from_bucket else None
@@ -101,15 +100,13 @@ def run(options: Namespace) -> int:
     keys = options.key_pairs if bucket is None else ()  # those of a bucket are no keys of the disks beside it
     directories = [log.directory for log in output.open(options, keys)]
     if len(directories) < len(options.paths):
-        return output.end()  # what cannot be opened is no disk that may be left out
+        return  # what cannot be opened is no disk that may be left out
     chosen = options_of(request)
     size = sum(each.size for directory in directories for each in directory.partitions) if options.apply else None
     with progress("writing" if options.apply else "reading", size) as done:
         rebuilt = rebuild(directories, options.to, chosen, apply=options.apply, done=done)
     output.shown(rebuilt.findings)
-    if rebuilt.lost:
-        output.exit_code = max(output.exit_code, FINDINGS)
+    output.note_findings(bool(rebuilt.lost))
     shown = [each for each in rebuilt.findings if is_at_least(each, options.min_severity)]
     rebuilt = replace(rebuilt, findings=tuple(shown))
-    output.result(rebuild_rows(rebuilt), rebuild_lines(rebuilt), as_json=options.json)
-    return output.end()
+    output.result(rebuild_rows(rebuilt), rebuild_lines(rebuilt))

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from brokerless import arrow
 from brokerless.cli.options import add_jobs, add_remote
-from brokerless.cli.output import FINDINGS, UNUSABLE, Output
+from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request
 from brokerless.errors import UsageError
@@ -43,7 +43,7 @@ def add_options(parser: ArgumentParser) -> None:
     add_jobs(parser)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.jobs.check.snapshots import last_complete
     from brokerless.jobs.report.job import LastBackup, gather, json_rows, refuse_other_cluster
     from brokerless.jobs.report.page import ReportFile, write_report
@@ -53,7 +53,6 @@ def run(options: Namespace) -> int:
         raise UsageError("report takes one PATH: a page shows one log directory")
     if (options.to is None) != options.json:
         raise UsageError("report needs either -o FILE, for the page, or --json")
-    output = Output()
     backup = None
     if options.backup is not None:
         backup = LastBackup(options.backup, *last_complete(Location.of(options.backup)))
@@ -76,6 +75,4 @@ def run(options: Namespace) -> int:
                 )  # fmt: skip
         if not options.json:
             output.prose(f"written to {show_name(options.to)}")
-        if set(arrow.values(figures["findings"]["severity"])) - {"info"}:
-            output.exit_code = max(output.exit_code, FINDINGS)
-    return output.end()
+        output.note_findings(bool(set(arrow.values(figures["findings"]["severity"])) - {"info"}))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from brokerless.cli.options import add_severity
-from brokerless.cli.output import FINDINGS, Output
+from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request
 from brokerless.cli.selection import is_narrowed
@@ -56,12 +56,9 @@ def add_options(parser: ArgumentParser) -> None:
     add_severity(parser)
 
 
-def run(options: Namespace) -> int:
-    output = Output()
+def run(options: Namespace, output: Output) -> None:
     local = Namespace(**{**vars(options), "remote": None})  # the bucket is counted, and not read
-    if _show_directories(output.log_directories(local), options, output):
-        output.exit_code = max(output.exit_code, FINDINGS)
-    return output.end()
+    output.note_findings(_show_directories(output.log_directories(local), options, output))
 
 
 def _show_directories(logs: list[Log], options: Namespace, output: Output) -> bool:
@@ -102,8 +99,7 @@ def _show_directories(logs: list[Log], options: Namespace, output: Output) -> bo
             if options.json and _is_shown(directory.is_harmless, options):
                 output.objects([directory_row(directory)])
             elif not options.json and _is_shown(directory.is_harmless, options):
-                for line in directory_lines(directory, {each.path for each in chosen}):
-                    output.prose(line)
+                output.prose(*directory_lines(directory, {each.path for each in chosen}))
         if not options.json:
             ends |= directory is not None and bool(directory.refused)
             refused = "; a broker does not start on this directory" if ends else ""
@@ -148,8 +144,7 @@ def _show_partitions(
         first = set(harmless[: _SHOWN if len(harmless) > 2 * _SHOWN else None] if _is_shown(True, options) else ())
         alike = [restarts[number] for number in harmless if first and number not in first]
         shown = [each for number, each in enumerate(restarts) if not each.is_harmless or number in first]
-        for line in partition_lines(shown):
-            output.prose(line)
+        output.prose(*partition_lines(shown))
         if alike:
             rebuilt = sum(len(each.rebuilt) for each in alike)
             output.prose(f"... and {len(alike):,} more partitions that lose nothing; indexes rebuilt: {rebuilt:,}")
@@ -157,8 +152,7 @@ def _show_partitions(
             if expiring:
                 output.prose(f"... of {expiring:,} of them, retention deletes segments some minutes later")
         for restart in shown:
-            for line in detail_lines(restart):
-                output.prose(line)
+            output.prose(*detail_lines(restart))
     changed = sum(not restart.is_harmless for restart in restarts)
     return changed, len(restarts), any(restart.is_fatal for restart in restarts)
 

@@ -60,10 +60,9 @@ def add_options(parser: ArgumentParser) -> None:
     add_timezone(parser)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.jobs.restore.source import SelectedPartitions
 
-    output = Output()
     seen: set[Finding] = set()
 
     def on_damage(finding: Finding) -> None:
@@ -74,12 +73,13 @@ def run(options: Namespace) -> int:
     logs = list(output.open(options))
     chosen = [each for log in logs for each in output.chosen(log, options)]
     if not chosen or output.exit_code:
-        return output.end()
+        return
     everything = [each for log in logs for each in log.directory.partitions]
     selected = SelectedPartitions(options.paths, chosen, everything, sorted(named_topics(chosen, options)))
     if options.to:
-        return _show_and_apply(options, output, _into_disks(options, output, selected, on_damage))
-    return _show_and_apply(options, output, _into_cluster(options, selected, on_damage))
+        _show_and_apply(options, output, _into_disks(options, output, selected, on_damage))
+    else:
+        _show_and_apply(options, output, _into_cluster(options, selected, on_damage))
 
 
 Planned = TypeVar("Planned", "Restore", "DiskRestore")
@@ -99,19 +99,17 @@ class _Job(Generic[Planned]):
     rows: Callable[[Planned], Iterable[Any]]
 
 
-def _show_and_apply(options: Namespace, output: Output, job: _Job[Planned]) -> int:
+def _show_and_apply(options: Namespace, output: Output, job: _Job[Planned]) -> None:
     result = job.plan
     output.shown(result.findings)
     if not options.json:
-        for line in job.plan_lines(result):
-            output.prose(line)
+        output.prose(*job.plan_lines(result))
     if options.apply:
         with progress("restoring", job.size) as done:
             result = job.apply(done)
-        new = result.findings[len(job.plan.findings) :]
-        output.problems(map(str, new), job.is_incomplete(result))
-    output.result(job.rows(result), job.result_lines(result), as_json=options.json)
-    return output.end()
+        output.problems(result.findings[len(job.plan.findings) :])
+        output.note_findings(job.is_incomplete(result))
+    output.result(job.rows(result), job.result_lines(result))
 
 
 def _into_disks(

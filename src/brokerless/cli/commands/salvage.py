@@ -5,15 +5,13 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from brokerless.cli.options import (
-    add_remote,
-)
-from brokerless.cli.output import FINDINGS, UNUSABLE, Output
+from brokerless.cli.options import add_remote
+from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.requests.writing import SalvageRequest
 from brokerless.text import count_of, format_bytes
-from brokerless.views.table import segments_changed
+from brokerless.views.table import segments_changed, where_written
 
 if TYPE_CHECKING:
     from brokerless.jobs.salvage.job import SalvageResult
@@ -46,18 +44,13 @@ def add_options(parser: ArgumentParser) -> None:
     add_request(parser, SalvageRequest)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.jobs.salvage.job import plan, salvage, settings_of
     from brokerless.views.jobs.salvage import row
 
     request = request_of(SalvageRequest, options, include=options.include)
     how = settings_of(request)
-    output = Output()
     sources = output.sources(options)
-    if output.exit_code == UNUSABLE:
-        output.say("nothing was written")
-        return output.end()
-
     planned = plan(sources, request.to, how, request.include)
     results: list[SalvageResult] = []
     total = planned.size * (1 if options.dry_run else 2)
@@ -68,24 +61,20 @@ def run(options: Namespace) -> int:
                 output.say(segments_changed(result.task.name, result.live_base_offsets, result.base_offsets))
             if options.json:
                 output.objects([row(result)])
-    if any(result.losses for result in results):
-        output.exit_code = max(output.exit_code, FINDINGS)
+    output.note_findings(any(result.losses for result in results))
     if not options.json:
         _show(output, results, options)
-    return output.end()
 
 
 def _show(output: Output, results: list[SalvageResult], options: Namespace) -> None:
     from brokerless.views.jobs.salvage import loss_lines, partition_lines
 
-    for line in partition_lines(results):
-        output.prose(line)
+    output.prose(*partition_lines(results))
     losses = list(loss_lines([(each.task.name, loss) for each in results for loss in each.losses]))
-    for line in ["", *losses] if losses else []:
-        output.prose(line)
+    output.prose(*(["", *losses] if losses else ()))
     partial = sum(each.partial for each in results)
     if partial:
         output.say(f"batches of which only some records were saved: {partial:,}")
-    what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
+    what = where_written(options.to, dry_run=options.dry_run)
     partitions = count_of(len(results), "partition")
     output.prose(f"\n{partitions}, {format_bytes(sum(each.bytes for each in results))}: {what}")

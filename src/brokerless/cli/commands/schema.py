@@ -35,22 +35,17 @@ def add_options(parser: ArgumentParser) -> None:
     add_max_batch_bytes(parser)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.typed.topic_type import Decoding
     from brokerless.typed.usage import report_schemas
     from brokerless.views.schemas import report_lines, report_rows
 
-    output = Output()
     partitions: list[PartitionPath] = output.partitions(options)
     decoding = Decoding(options.schemas, options.key_format or "auto", options.value_format or "auto")
     with progress("reading", sum(each.size for each in partitions)) as done:
         report = report_schemas(partitions, decoding, max_batch_bytes=options.max_batch_bytes, done=done)
-    if options.json:
-        output.objects(report_rows(report))
-    else:
-        for line in report_lines(report):
-            output.prose(line)
+    output.result(report_rows(report), report_lines(report))
     for finding in report.findings:
         output.damage(finding)
-    output.problems(report.problems, any(each["subject"] is None for each in report.uses()))
-    return output.end()
+    output.problems(report.problems)
+    output.note_findings(any(each["subject"] is None for each in report.uses()))

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from brokerless.cli.options import add_remote
-from brokerless.cli.output import UNUSABLE, Output
+from brokerless.cli.output import Output
 from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import is_selected
 from brokerless.requests.serving import ServeRequest
@@ -57,22 +57,18 @@ def add_options(parser: ArgumentParser) -> None:
     add_request(parser, ServeRequest, without=("key_pairs",), listen="127.0.0.1:9092")
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.serving.descriptors import raise_limit
     from brokerless.serving.fair_threads import switch_often
     from brokerless.serving.server import Server, options_of
 
     raise_limit()
     switch_often()
-    output = Output()
     serve = options_of(request_of(ServeRequest, options, paths=options.paths, key_pairs=None))
     directories, hidden = _selected(output, options)
-    if output.exit_code == UNUSABLE:
-        output.say("nothing is served")
-        return output.end()
+    output.refuse_unusable("nothing is served")
     server = Server(directories, serve, output.damage, hidden=hidden, is_wanted=partial(is_selected, options))
-    asyncio.run(_serve(server, output, as_json=options.json))
-    return output.end()
+    asyncio.run(_serve(server, output))
 
 
 def _selected(output: Output, options: Namespace) -> tuple[list[LogDirectory], frozenset[str]]:
@@ -88,14 +84,14 @@ def _selected(output: Output, options: Namespace) -> tuple[list[LogDirectory], f
     return found, hidden
 
 
-async def _serve(server: Server, output: Output, *, as_json: bool) -> None:
+async def _serve(server: Server, output: Output) -> None:
     loop = asyncio.get_running_loop()
     with suppress(RuntimeError, ValueError, NotImplementedError):  # only the main thread gets signals
         for each in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(each, server.stop)
 
     def ready(server: Server) -> None:
-        output.result([_row(server)], _lines(server), as_json=as_json)
+        output.result([_row(server)], _lines(server))
         output.flush()
 
     await server.run(ready)

@@ -48,12 +48,12 @@ def add_options(parser: ArgumentParser) -> None:
     add_redact(parser)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.jobs.size.job import plan, settings_of, size_planned, work_of
     from brokerless.jobs.size.result import total
     from brokerless.views import size as view
 
-    request, output, topics = request_of(SizeRequest, options), Output(), list["TopicSize"]()
+    request, topics = request_of(SizeRequest, options), list["TopicSize"]()
     secret = secrets.token_bytes(32)
     partitions = output.partitions(options)
     plans = plan(partitions, settings_of(request))
@@ -69,17 +69,13 @@ def run(options: Namespace) -> int:
             if options.json:
                 output.objects(topic.as_dicts(options.price_per_gb))
                 continue
-            for line in [*([""] if len(topics) > 1 else []), *view.lines(topic, options.price_per_gb)]:
-                output.prose(line)
+            output.prose(*([""] if len(topics) > 1 else ()), *view.lines(topic, options.price_per_gb))
     of_all = topics[0] if len(topics) == 1 else total(topics)
     if options.json and len(topics) > 1:
         output.objects(of_all.as_dicts(options.price_per_gb))
     elif not options.json:
-        for line in [*(view.totals(of_all, options.price_per_gb) if len(topics) > 1 else ())]:
-            output.prose(line)
-        for line in view.advice(of_all, options.paths, _selection(options)):
-            output.prose(line)
-    return output.end()
+        output.prose(*(view.totals(of_all, options.price_per_gb) if len(topics) > 1 else ()))
+        output.prose(*view.advice(of_all, options.paths, _selection(options)))
 
 
 def _redacted(topic: TopicSize, secret: bytes) -> TopicSize:

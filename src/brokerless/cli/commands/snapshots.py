@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 
 from brokerless.cli.options import add_metrics, refuse_metrics, write_metrics
-from brokerless.cli.output import FINDINGS, Output
+from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request
 from brokerless.errors import UsageError
@@ -53,7 +53,7 @@ def add_options(parser: ArgumentParser) -> None:
     add_metrics(parser)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.jobs.backup.sets.joining import open_sets
     from brokerless.jobs.check.snapshots import load_snapshots
     from brokerless.log.storage.location import Location
@@ -62,7 +62,6 @@ def run(options: Namespace) -> int:
     from brokerless.views.metrics import snapshots_metrics
 
     refuse_metrics(options)
-    output = Output()
     if options.seal is not None:
         from brokerless.jobs.check.seal import write_seal
 
@@ -72,33 +71,31 @@ def run(options: Namespace) -> int:
             sealed = write_seal(Location.of(options.paths[0]), options.seal)
         row = {"seal": options.seal, "snapshots": len(sealed.snapshots)}
         text = f"{count_of(len(sealed.snapshots), 'snapshot')} sealed in {options.seal}; keep it elsewhere"
-        output.result([row], [text], as_json=options.json)
-        return output.end()
+        output.result([row], [text])
+        return
     if options.join is not None:
-        return _join(options, output)
+        _join(options, output)
+        return
     is_one = options.offsets or options.lost
     if is_one and options.metrics is not None:
         raise UsageError("--metrics is about all snapshots; leave out --offsets or --lost")
     with progress("listing snapshots"):
         snapshots, findings = load_snapshots(Location.of(options.paths[0]), only_last=is_one)
-    for finding in findings:
-        output.exit_code = FINDINGS
-        output.say(str(finding))
+    output.problems(findings)
     if is_one:
         of_one = (view.partition_rows, view.offset_lines) if options.offsets else (view.lost_rows, view.lost_lines)
         for each in snapshots:
-            output.result(of_one[0](each), of_one[1](each), as_json=options.json)
+            output.result(of_one[0](each), of_one[1](each))
     else:
         rows = map(view.snapshot_row, snapshots)
-        output.result(rows, view.snapshot_lines(snapshots), as_json=options.json)
+        output.result(rows, view.snapshot_lines(snapshots))
         place, chosen = backup_at(Location.of(options.paths[0]))
         for name, joined in open_sets(place, snapshots) if chosen is None else ():
             output.say(view.set_line(name, joined))
     write_metrics(options, lambda: snapshots_metrics(snapshots, output.exit_code))
-    return output.end()
 
 
-def _join(options: Namespace, output: Output) -> int:
+def _join(options: Namespace, output: Output) -> None:
     from brokerless.jobs.backup.job import join_set
     from brokerless.log.storage.location import Location
     from brokerless.views.jobs.backup import set_line, snapshot_row
@@ -107,9 +104,6 @@ def _join(options: Namespace, output: Output) -> int:
         raise UsageError("--join writes a snapshot; --offsets, --lost and --metrics do not go with it")
     with progress("reading parts"):
         joined = join_set(Location.of(options.paths[0]), options.join)
-    for finding in joined.findings:
-        output.exit_code = FINDINGS
-        output.say(str(finding))
+    output.problems(joined.findings)
     row, line = snapshot_row(joined.snapshot), set_line(options.join, replace(joined, awaited=()))
-    output.result([row], [line], as_json=options.json)
-    return output.end()
+    output.result([row], [line])

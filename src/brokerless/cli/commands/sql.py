@@ -100,7 +100,7 @@ def add_options(parser: ArgumentParser) -> None:
     add_max_batch_bytes(parser)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.api import jobs
     from brokerless.sql.files import format_of
     from brokerless.sql.session import Session
@@ -110,7 +110,6 @@ def run(options: Namespace) -> int:
         options.query = _read(options.file)
     if options.output is not None and options.output_format is None:
         options.output_format = format_of(options.output)
-    output = Output()
     for number, log in enumerate(output.open(options)):
         if len(options.paths) > 1 and not (options.json or options.csv):
             output.line("\n" * bool(number) + f"{show_name(log.path)}:")
@@ -136,7 +135,6 @@ def run(options: Namespace) -> int:
                 run_shell(session, lambda text: _show_all(session, text, options, output), output)
             else:
                 _show_all(session, _read("-"), options, output)
-    return output.end()
 
 
 def _check(options: Namespace) -> None:

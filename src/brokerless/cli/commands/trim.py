@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from brokerless.cli.options import add_timezone, add_topics
-from brokerless.cli.output import FINDINGS, Output
+from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import is_narrowed, named_topics
@@ -47,21 +47,20 @@ def add_options(parser: ArgumentParser) -> None:
     add_timezone(parser)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     import brokerless
     from brokerless.clusters.directory_state import load_directory_state, running_broker
     from brokerless.jobs.trim.candidates import TrimLimits
     from brokerless.jobs.trim.job import trim
     from brokerless.views.jobs.trim import lines, rows
 
-    output = Output()
     request = request_of(TrimRequest, options)
     log, others = brokerless.open(options.paths[0]), [brokerless.open(path).directory for path in options.log_dirs]
     partitions = None
     if is_narrowed(options):
         partitions = output.chosen(log, options)
         if not partitions:
-            return output.end()
+            return
     running = running_broker(load_directory_state(log.directory))
     if running is not None and not options.apply:
         output.say(f"{running}: a broker is running on this directory; stop it before --apply")
@@ -70,11 +69,5 @@ def run(options: Namespace) -> int:
             log.directory, TrimLimits.of(request), partitions=partitions,
             named=named_topics(partitions or (), options), others=others, apply=request.apply,
         )  # fmt: skip
-    if options.json:
-        output.objects(rows(trimmed))
-    else:
-        for line in lines(trimmed):
-            output.prose(line)
-    if trimmed.missing:
-        output.exit_code = max(output.exit_code, FINDINGS)
-    return output.end()
+    output.result(rows(trimmed), lines(trimmed))
+    output.note_findings(trimmed.missing > 0)

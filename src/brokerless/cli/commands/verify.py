@@ -62,7 +62,7 @@ def add_options(parser: ArgumentParser) -> None:
     add_metrics(parser)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, output: Output) -> None:
     from brokerless.jobs.verify.job import verify
     from brokerless.jobs.verify.turn import begin_turn
     from brokerless.tables.read_options import bound
@@ -71,7 +71,7 @@ def run(options: Namespace) -> int:
 
     refuse_metrics(options)
     request = request_of(VerifyRequest, options)
-    output, counted, shown = Output(), FindingGroups(), FindingGroups(all_of_them=options.all)
+    counted, shown = FindingGroups(), FindingGroups(all_of_them=options.all)
     partitions = output.partitions(options)
     turn = begin_turn(partitions, options.budget, options.state)
     total = sum(each.size for each in partitions) if turn is None else turn.chosen_bytes
@@ -97,12 +97,9 @@ def run(options: Namespace) -> int:
     if not options.json and partitions:
         output.prose(counted.verdict())
         if counted.places:
-            for line in summary_line("records", f"damaged or missing in {damaged_places(counted.places)}"):
-                output.prose(line)
-        for line in shown.lines(root_of(options.paths)):
-            output.prose(line)
+            output.prose(*summary_line("records", f"damaged or missing in {damaged_places(counted.places)}"))
+        output.prose(*shown.lines(root_of(options.paths)))
     if turn is not None:
-        output.result([turn.as_dict()], [turn_line(turn)], as_json=options.json)
+        output.result([turn.as_dict()], [turn_line(turn)])
     checked.ended_ms, checked.exit_code, checked.unread = clock.now(), output.exit_code, output.unread
     write_metrics(options, lambda: metrics(checked))
-    return output.end()

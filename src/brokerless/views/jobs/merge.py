@@ -9,7 +9,7 @@ from brokerless.jobs.merge.job import MergeResult
 from brokerless.text import format_bytes
 from brokerless.views.findings import relative_to, root_of
 from brokerless.views.jobs.salvage import loss_row
-from brokerless.views.table import NOTHING, format_number, table
+from brokerless.views.table import NOTHING, format_number, format_span, table
 
 _PARTITIONS = (
     "partition", "offsets", "records", "size", "replicas", "uncommitted offsets", "divergent", "lost offsets",
@@ -72,7 +72,7 @@ def partition_lines(results: Sequence[MergeResult]) -> Iterator[str]:
     cells = [
         [
             each.task.name,
-            _range(each.start_offset, each.end_offset),
+            format_span(each.start_offset, each.end_offset),
             format_number(each.records),
             format_bytes(each.bytes),
             format_number(len(each.replicas)),
@@ -97,7 +97,7 @@ def replica_lines(results: Sequence[MergeResult]) -> Iterator[str]:
                     result.task.name,
                     relative_to(path, root) + (" *" if number == result.leading else ""),
                     NOTHING if replica.last_epoch < 0 else str(replica.last_epoch),
-                    _range(replica.start, replica.reach),
+                    format_span(replica.start, replica.reach),
                     format_number(min(result.agreements[number].until, replica.reach)),
                     format_number(sum(each.records for each in gave)),
                     format_bytes(sum(each.bytes for each in gave)),
@@ -114,7 +114,7 @@ def divergence_lines(results: Sequence[MergeResult]) -> Iterator[str]:
         [
             result.task.name,
             relative_to(result.task.paths[each.replica], root),
-            _range(each.offset, each.last_offset + 1),
+            format_span(each.offset, each.last_offset + 1),
             ", ".join(map(str, each.epochs)) if each.epochs != (-1,) else NOTHING,
             format_number(each.records),
             format_bytes(each.bytes),
@@ -152,10 +152,6 @@ def _replica_row(result: MergeResult, number: int) -> dict[str, Any]:
 def _uncommitted(result: MergeResult) -> int:
     """Offsets that are not known to be committed."""
     return max(0, result.reach - max(result.committed or 0, result.start_offset))
-
-
-def _range(first: int, end: int) -> str:
-    return f"{first}..{end - 1}" if end > first else NOTHING
 
 
 def _lost(result: MergeResult) -> str:

@@ -6,14 +6,10 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from brokerless.jobs.export.commit import ExportedPartition
 from brokerless.jobs.pipeline.job import PipelineRun
-from brokerless.log.names import partition_directory
 from brokerless.text import count_of, format_bytes, show_name
 from brokerless.views.findings import FindingGroups
-from brokerless.views.table import format_number, table
-
-_NAMES = ("partition", "offsets", "records", "files", "size")
+from brokerless.views.jobs.export import exported_lines
 
 
 def run_lines(run: PipelineRun, to: str, root: str = "") -> Iterator[str]:
@@ -30,7 +26,7 @@ def run_lines(run: PipelineRun, to: str, root: str = "") -> Iterator[str]:
         yield f"nothing new in {what}"
         return
     if run.exported:
-        yield from table(_NAMES, [_cells(each) for each in run.exported], right=_NAMES[2:])
+        yield from exported_lines(run.exported)
         yield ""
     records, files = sum(each.records for each in run.exported), sum(len(each.files) for each in run.exported)
     size = format_bytes(sum(each.size for each in run.exported))
@@ -65,9 +61,3 @@ def run_objects(run: PipelineRun) -> Iterator[dict[str, Any]]:
     yield from ({"table": "refused", "topic": topic, "message": text} for topic, text in sorted(run.refused.items()))
     yield from ({"table": "damaged", **asdict(each)} for each in run.ranges)
     yield from ({"table": "findings", **each.as_dict()} for each in run.findings if each.severity != "info")
-
-
-def _cells(each: ExportedPartition) -> list[str]:
-    offsets = f"{each.start_offset}..{each.next_offset - 1}" if each.next_offset > each.start_offset else "-"
-    name = partition_directory(each.topic, each.partition)
-    return [name, offsets, format_number(each.records), format_number(len(each.files)), format_bytes(each.size)]

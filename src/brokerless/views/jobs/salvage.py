@@ -11,7 +11,7 @@ from brokerless.jobs.salvage.carve import TOPIC, Carved
 from brokerless.jobs.salvage.job import SalvageResult
 from brokerless.log.storage.destination import Destination
 from brokerless.text import count_of, format_bytes
-from brokerless.views.table import NOTHING, format_number, table
+from brokerless.views.table import format_number, format_span, table
 from brokerless.views.text import format_times
 
 _COLUMNS = ("partition", "offsets", "batches", "records", "size", "lost offsets", "damaged")
@@ -122,11 +122,10 @@ def _written(dry_run: bool, parquet: bool, to: Destination, name: str, files: Se
 
 
 def _cells(each: SalvageResult) -> list[str]:
-    offsets = f"{each.start_offset}..{each.end_offset - 1}" if each.end_offset > each.start_offset else NOTHING
     lost = format_number(sum(loss.offsets or 0 for loss in each.losses))
     lost += "+" if any(loss.offsets is None for loss in each.losses) else ""
     counts = format_number(each.batches), format_number(each.records), format_bytes(each.bytes)
-    return [each.task.name, offsets, *counts, lost, format_bytes(each.damaged)]
+    return [each.task.name, format_span(each.start_offset, each.end_offset), *counts, lost, format_bytes(each.damaged)]
 
 
 def _range(loss: Loss) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from brokerless.jobs.restore.disks.job import DiskRestore
 from brokerless.text import count_of, format_bytes, show_name
-from brokerless.views.table import NOTHING, format_number, table
+from brokerless.views.table import NOTHING, format_number, format_span, table
 from brokerless.views.text import format_times
 
 _COLUMNS = ("partition", "records", "size", "from", "to", "offsets", "nodes", "there now")
@@ -49,10 +49,9 @@ def disk_lines(restore: DiskRestore) -> Iterator[str]:
             nodes = NOTHING if place is None else ",".join(str(disk.node_id) for disk in place.replicas)
             there = NOTHING if place is None else "records" if any(place.existing.values()) else "nothing"
             times = format_times([each.first_timestamp, each.last_timestamp], "s")
-            offsets = f"{each.start_offset}..{each.end_offset - 1}" if each.end_offset > each.start_offset else NOTHING
             cells.append([
                 f"{show_name(each.topic)}-{each.partition}", format_number(each.records), format_bytes(each.size),
-                *times, offsets, nodes, there,
+                *times, format_span(each.start_offset, each.end_offset), nodes, there,
             ])  # fmt: skip
     yield from table(_COLUMNS, cells, right=("records", "size", "offsets"))
     if restore.findings:

@@ -7,7 +7,7 @@ from typing import Any
 
 from brokerless.jobs.restore.results import GroupRestore, Restore, SourcePartition, TopicRestore
 from brokerless.text import count_of, format_bytes, show_name
-from brokerless.views.table import NOTHING, format_number, table
+from brokerless.views.table import format_number, format_span, table
 from brokerless.views.text import format_times
 
 _COLUMNS = ("partition", "records", "size", "from", "to", "offsets", "on the target")
@@ -99,10 +99,9 @@ def result_lines(restore: Restore) -> Iterator[str]:
 
 def _cells(topic: TopicRestore, each: SourcePartition) -> list[str]:
     times = format_times([each.first_timestamp, each.last_timestamp], "s")
-    offsets = f"{each.start_offset}..{each.end_offset - 1}" if each.end_offset > each.start_offset else NOTHING
     return [
         f"{show_name(topic.topic)}-{each.partition}", format_number(each.records), format_bytes(each.size), *times,
-        offsets, "exists" if topic.exists else "will be created",
+        format_span(each.start_offset, each.end_offset), "exists" if topic.exists else "will be created",
     ]  # fmt: skip
 
 

@@ -110,8 +110,7 @@ class PartitionPath:
 
     @property
     def start_offset(self) -> int | None:
-        """The first offset that readers get: where the first segment begins, or later after records were deleted; None
-        without a segment."""
+        """The first offset that readers get: of the first segment, or after deleted records; None without a segment."""
         return max(self.segments[0].base_offset, self.log_start_offset) if self.segments else None
 
     @property

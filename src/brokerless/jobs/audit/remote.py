@@ -436,7 +436,7 @@ class _Comparison:
 
     def _check_offsets(self, partition: PartitionPath) -> None:
         """Offsets that are nowhere, and segments that brokers would delete."""
-        place = partition.topic or "", partition.partition or 0
+        place = partition.place
         ids = self.ids.get(place, set())
         topic_id = next(iter(ids)) if len(ids) == 1 else ""
         segments = sorted(self.referenced.get((topic_id, place[1]), ()), key=lambda each: each.start_offset)
@@ -454,7 +454,7 @@ class _Comparison:
     def _missing(self, partition: PartitionPath, present: Sequence[tuple[int, int]]) -> Iterator[range]:
         """Before the first segment, and before a local log without batches; what is missing between others is found as
         they are read."""
-        named = self.lost_at.get((partition.topic or "", partition.partition or 0), set())
+        named = self.lost_at.get(partition.place, set())
         own = partition.local_segments
         first = min((start for start, _ in present), default=own[0].base_offset if own else None)
         if first is not None and partition.log_start_offset < first and partition.log_start_offset not in named:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from brokerless.findings import Finding
-from brokerless.kafka_names import TopicPartition
 from brokerless.log.directory import PartitionPath
 
 
@@ -36,7 +35,3 @@ class CopiedPartition(PartitionPath):
     unread: tuple[Unread, ...] = ()
     repeated: Path | None = None
     undecoded: Mapping[str, Path] = field(default_factory=dict[str, Path])
-
-    @property
-    def place(self) -> TopicPartition:
-        return self.topic or "", self.partition or 0

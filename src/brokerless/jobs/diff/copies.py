@@ -46,8 +46,8 @@ def list_without_segments(
 
 
 def at_hand(
-    partition: PartitionPath | None, stack: ExitStack, hasher: ValueHasher, *, has_aborted: bool = True
-) -> PartitionPath | None:
+    partition: PartitionPath, stack: ExitStack, hasher: ValueHasher, *, has_aborted: bool = True
+) -> PartitionPath:
     """Return a partition that can be read: its copy, if it has no segments, until ``stack`` ends. ``hasher``: of
     decoded values, of which the copy has hashes. ``has_aborted``: whether the copy of a running partition has aborted
     records too, which nobody can tell from others there. Raises :class:`ClusterError`, and UnreadableError, also where

@@ -25,7 +25,7 @@ def add_equal_segments(pairs: Sequence[Pair], sides: tuple[Side, Side]) -> list[
     left, right = (snapshot_partitions(each) for each in sides)
     if left is None or right is None:
         return list(pairs)
-    names = [(each.topic or "", each.partition or 0) for each in pairs]
+    names = [each.place for each in pairs]
     return [
         replace(each, equal=_common(left[name], right[name])) if name in left and name in right else each
         for each, name in zip(pairs, names, strict=True)

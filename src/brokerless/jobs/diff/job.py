@@ -31,6 +31,7 @@ from brokerless.jobs.diff.exported.offset_file import RecordedOffsets, repeated_
 from brokerless.jobs.diff.exported.value_hashes import ValueHasher
 from brokerless.jobs.diff.pairs import OffsetRuns, Pair
 from brokerless.jobs.diff.partition_diff import (
+    HANDS,
     ONLY_ON,
     OTHER,
     Difference,
@@ -55,7 +56,6 @@ from brokerless.tables.read_options import bound
 LISTED = 10
 """Differences of a partition that are listed, unless another number is requested."""
 _MOST_FINDINGS = 1000
-_SIDES: tuple[Hand, Hand] = ("left", "right")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ def _compare_pair(pair: Pair, settings: DiffSettings, stack: ExitStack, done: Do
     else:
         left, right = (
             None if each is None else summarize(each, pair.limit, headers[hand] if settings.quick else None)
-            for hand, each in zip(_SIDES, own, strict=True)
+            for hand, each in zip(HANDS, own, strict=True)
         )
     result = PartitionDiff(pair.topic, pair.partition, left, right, is_replica=pair.is_replica)
     if not pair.is_restored and left is not None:
@@ -179,25 +179,27 @@ def _compare_pair(pair: Pair, settings: DiffSettings, stack: ExitStack, done: Do
         done(sum(each.size for each in pair.partitions))
         return replace(result, records=equal.records, same=equal.records)
     hasher = ValueHasher()
-    pair = replace(pair, left=at_hand(pair.left, stack, hasher), right=at_hand(pair.right, stack, hasher))
-    left, right = (
-        replace(known, start_offset=each.begin, end_offset=each.end) if isinstance(each, CopiedPartition) else known
-        for known, each in ((left, pair.left), (right, pair.right))
-    )
+    partitions: dict[Hand, PartitionPath] = {
+        hand: at_hand(each, stack, hasher) for hand, each in zip(HANDS, own, strict=True) if each is not None
+    }
+    summaries: dict[Hand, SideSummary] = {
+        hand: summarize(each) if isinstance(each, CopiedPartition) else known
+        for (hand, each), known in zip(partitions.items(), (left, right), strict=True)
+    }
+    left, right = summaries["left"], summaries["right"]
     result = replace(result, left=left, right=right)
+    comparison = _PairComparison(pair, settings, done, hasher, partitions=partitions, summaries=summaries, headers=headers)
     if pair.anchors is not None:
-        return _compare_sequence(pair, result, pair.anchors, settings=settings, done=done, hasher=hasher)
-    shown, right = right, right if pair.runs is None else _by_source(right, pair.runs)
+        return _compare_sequence(comparison, result, pair.anchors)
+    if pair.runs is not None:
+        right = summaries["right"] = _by_source(right, pair.runs)
     start, end = max(left.start_offset, right.start_offset), min(left.end_offset, right.end_offset)
     if left.is_empty or right.is_empty:
         end = max(start, end)  # what the other side has is before its start, or after its end
     if start > end:
         text = f"no offset in common: {left} on the left, {right} on the right"
         return replace(result, problem="no-common-offset", explanation=text)
-    compared = _compare(
-        pair, replace(result, right=right), (start, end), settings=settings, done=done, hasher=hasher, headers=headers
-    )
-    return replace(compared, right=shown)
+    return _compare(comparison, result, (start, end))
 
 
 def _by_source(right: SideSummary, runs: OffsetRuns) -> SideSummary:
@@ -223,35 +225,98 @@ def summarize(partition: PartitionPath, limit: int | None = None, headers: list[
     return SideSummary(partition.path, min(start, limit), min(end, limit))
 
 
-def _compare(
-    pair: Pair, result: PartitionDiff, common: tuple[int, int], *, settings: DiffSettings, done: Done,
-    hasher: ValueHasher, headers: Mapping[Hand, Sequence[Chunk]],
-) -> PartitionDiff:  # fmt: skip
-    assert pair.left is not None
-    assert pair.right is not None
-    assert result.left is not None
-    assert result.right is not None
-    partitions: dict[Hand, PartitionPath] = {"left": pair.left, "right": pair.right}
-    summaries: dict[Hand, SideSummary] = {"left": result.left, "right": result.right}
+@dataclass(slots=True)
+class _PairComparison:
+    """The comparison of a partition of both sides, which are at hand. ``summaries``: where they begin and end, by
+    common offsets; ``headers``: those of their last segments, where they were read before. ``found``: what is found
+    while both are read, each once."""
+
+    pair: Pair
+    settings: DiffSettings
+    done: Done
+    hasher: ValueHasher
+    partitions: Mapping[Hand, PartitionPath]
+    summaries: Mapping[Hand, SideSummary]
+    headers: Mapping[Hand, Sequence[Chunk]]
+    tally: Tally = field(init=False)
+    sides: dict[Hand, SideReader] = field(default_factory=dict[Hand, SideReader])
+    found: list[Finding] = field(default_factory=list[Finding])
+
+    def __post_init__(self) -> None:
+        self.tally = Tally(self.settings.allowed, self.settings.limit)
+
+    def report(self, finding: Finding) -> None:
+        if len(self.found) < _MOST_FINDINGS and finding not in self.found:
+            self.found.append(finding)
+
+    def recoding(self, hand: Hand) -> Callable[[RecordColumns], RecordColumns] | None:
+        """Return what puts hashes of decoded values in place of the bytes of a side, if the other one is a decoded
+        table, whose copy has them."""
+        own, table, pair = self.partitions[hand], self.partitions[OTHER[hand]], self.pair
+        if pair.decoding is None or isinstance(own, CopiedPartition) or not isinstance(table, CopiedPartition):
+            return None
+        has_same_offsets = pair.runs is None and pair.anchors is None
+        undecoded = {name: RecordedOffsets(path) for name, path in table.undecoded.items()} if has_same_offsets else {}
+        return DecodedHashes(pair.decoding.columns, self.hasher).in_log(pair.decoding, undecoded)
+
+    def align(self, alignment: OffsetAlignment | SequenceAlignment) -> None:
+        """Compare all of both sides, and close them."""
+        try:
+            alignment.run()
+        finally:
+            for side in self.sides.values():
+                side.close()
+
+    def counted(
+        self, result: PartitionDiff, uncompared: Iterable[Uncompared], right_offset: Callable[[int], int | None]
+    ) -> PartitionDiff:
+        """Return the result with what was counted. ``right_offset``: where the record is on the right side that is at
+        an offset of the left one."""
+        for hand, side in self.sides.items():  # rows of a table of which it has one with the same offset before
+            for offsets in repeated_offsets(side.partition).parts():
+                self.tally.add(ONLY_ON[hand], "duplicate", side.common_offsets(offsets))
+        result = self.tally.add_to(result)
+        return replace(
+            result,
+            differences=tuple(self._with_records(each, right_offset) for each in result.differences),
+            uncompared=tuple(sorted(uncompared, key=lambda each: each.first_offset)),
+            findings=tuple(self.found),
+        )
+
+    def _with_records(self, difference: Difference, right_offset: Callable[[int], int | None]) -> Difference:
+        """Add the first record of a difference, of each side that has it, as far as its offset is known."""
+        first = difference.first_offset
+        offsets: dict[Hand, int | None] = {"left": None if difference.what == "extra" else first, "right": None}
+        if difference.what == "changed":
+            offsets["right"] = right_offset(first)
+        if difference.what == "extra" and self.sides["right"].has_same_offsets:
+            offsets["right"] = first
+        left, right = (
+            None if offset is None else _view(self.sides[hand].partition, offset, self.settings)
+            for hand, offset in offsets.items()
+        )
+        return replace(difference, left=left, right=right)
+
+
+def _compare(comparison: _PairComparison, result: PartitionDiff, common: tuple[int, int]) -> PartitionDiff:
+    pair, settings, tally = comparison.pair, comparison.settings, comparison.tally
+    partitions, summaries, sides = comparison.partitions, comparison.summaries, comparison.sides
     start, end = common
-    findings = _FindingsOnce()
-    tally = Tally(settings.allowed, settings.limit)
     begin = start
     if pair.equal is not None and start == pair.equal.start:
         begin = min(pair.equal.end, end)
         tally.add_same(pair.equal.records)
-    sides: dict[Hand, SideReader] = {}
     not_read: list[Uncompared] = []
-    for hand in _SIDES:
+    for hand in HANDS:
         to_the_end = summaries[hand].end_offset == end and end != pair.limit
         own = SideSettings(
             begin, end, settings.quick, settings.max_batch_bytes, to_the_end=to_the_end,
-            recode=_recoding(pair, hand, hasher), last_headers=headers[hand],
+            recode=comparison.recoding(hand), last_headers=comparison.headers[hand],
         )  # fmt: skip
         if hand == "right" and pair.runs is not None:
-            sides[hand] = MappedSide(partitions[hand], own, findings.add, done, runs=pair.runs)
+            sides[hand] = MappedSide(partitions[hand], own, comparison.report, comparison.done, runs=pair.runs)
         else:
-            sides[hand] = SideReader(partitions[hand], own, findings.add, done)
+            sides[hand] = SideReader(partitions[hand], own, comparison.report, comparison.done)
         sides[hand].has_own_batches = not isinstance(partitions[hand], CopiedPartition)
         first = summaries[hand].start_offset
         before = sides[hand].count(first, start)
@@ -266,14 +331,10 @@ def _compare(
     is_decoded = pair.decoding is not None
     schema_ids = None if settings.schemas is None or is_decoded else SchemaIds(settings.schemas, pair.topic)
     alignment = OffsetAlignment(left, right, tally, erased=erased, schema_ids=schema_ids)
-    try:
-        if begin == start or begin < end:
-            alignment.run()
-    finally:
-        for side in sides.values():
-            side.close()
+    if begin == start or begin < end:
+        comparison.align(alignment)
     uncompared = [*not_read, *_uncompared(alignment, summaries, common)]
-    for hand in _SIDES:
+    for hand in HANDS:
         last = summaries[hand].end_offset
         after = sides[hand].count(end, last)
         tail = next((each for each in uncompared if each.side == OTHER[hand] and each.last_offset is None), None)
@@ -285,106 +346,24 @@ def _compare(
     uncompared = [each for each in uncompared if each.last_offset is not None]
     for cause, offsets in sides["right"].unknown:
         tally.add("extra", cause, offsets)
-    _add_repeated(sides, tally)
-    return _counted(result, tally, sides, settings, uncompared=uncompared, findings=findings)
+    return comparison.counted(result, uncompared, sides["right"].own_offset)
 
 
-def _recoding(pair: Pair, hand: Hand, hasher: ValueHasher) -> Callable[[RecordColumns], RecordColumns] | None:
-    """Return what puts hashes of decoded values in place of the bytes of a side, if the other one is a decoded table,
-    whose copy has them."""
-    own, table = (pair.left, pair.right) if hand == "left" else (pair.right, pair.left)
-    if pair.decoding is None or isinstance(own, CopiedPartition) or not isinstance(table, CopiedPartition):
-        return None
-    has_same_offsets = pair.runs is None and pair.anchors is None
-    undecoded = {name: RecordedOffsets(path) for name, path in table.undecoded.items()} if has_same_offsets else {}
-    return DecodedHashes(pair.decoding.columns, hasher).in_log(pair.decoding, undecoded)
-
-
-def _compare_sequence(
-    pair: Pair, result: PartitionDiff, anchors: Int64s, *, settings: DiffSettings, done: Done, hasher: ValueHasher
-) -> PartitionDiff:
+def _compare_sequence(comparison: _PairComparison, result: PartitionDiff, anchors: Int64s) -> PartitionDiff:
     """Compare two sides with the same records in the same order, and other offsets."""
-    findings, tally = _FindingsOnce(), Tally(settings.allowed, settings.limit)
-    assert pair.left is not None
-    assert pair.right is not None
-    assert result.left is not None
-    assert result.right is not None
-    both: dict[Hand, tuple[PartitionPath, SideSummary]] = {
-        "left": (pair.left, result.left), "right": (pair.right, result.right),
-    }  # fmt: skip
-    sides: dict[Hand, SideReader] = {}
-    for hand, (partition, summary) in both.items():
+    for hand, summary in comparison.summaries.items():
         own = SideSettings(
-            summary.start_offset, summary.end_offset, False, settings.max_batch_bytes,
-            recode=_recoding(pair, hand, hasher),
+            summary.start_offset, summary.end_offset, False, comparison.settings.max_batch_bytes,
+            recode=comparison.recoding(hand),
         )  # fmt: skip
-        sides[hand] = SideReader(partition, own, findings.add, done)
-    alignment = SequenceAlignment(sides["left"], sides["right"], tally, anchors)
-    try:
-        alignment.run()
-    finally:
-        for side in sides.values():
-            side.close()
-    _add_repeated(sides, tally)
+        comparison.sides[hand] = SideReader(comparison.partitions[hand], own, comparison.report, comparison.done)
+    alignment = SequenceAlignment(comparison.sides["left"], comparison.sides["right"], comparison.tally, anchors)
+    comparison.align(alignment)
     uncompared = list(alignment.uncompared())
-    if not (alignment.has_met or uncompared or result.left.is_empty or result.right.is_empty):
+    is_empty = any(each.is_empty for each in comparison.summaries.values())
+    if not (alignment.has_met or uncompared or is_empty):
         return replace(result, problem="no-common-offset", explanation="no record in common: no mirror of this log")
-    return _counted(
-        result,
-        tally,
-        sides,
-        settings,
-        uncompared=uncompared,
-        findings=findings,
-        right_offset=alignment.right_offsets.get,
-    )
-
-
-def _add_repeated(sides: Mapping[Hand, SideReader], tally: Tally) -> None:
-    """Count the rows of a table of which it has one with the same offset before."""
-    for hand, side in sides.items():
-        for offsets in repeated_offsets(side.partition).parts():
-            tally.add(ONLY_ON[hand], "duplicate", side.common_offsets(offsets))
-
-
-@dataclass(slots=True)
-class _FindingsOnce:
-    """What was found while both sides were read, each once."""
-
-    found: list[Finding] = field(default_factory=list[Finding])
-
-    def add(self, finding: Finding) -> None:
-        if len(self.found) < _MOST_FINDINGS and finding not in self.found:
-            self.found.append(finding)
-
-
-def _counted(
-    result: PartitionDiff,
-    tally: Tally,
-    sides: Mapping[Hand, SideReader],
-    settings: DiffSettings,
-    *,
-    uncompared: Iterable[Uncompared],
-    findings: _FindingsOnce,
-    right_offset: Callable[[int], int | None] | None = None,
-) -> PartitionDiff:
-    """Return the result with what was counted. ``right_offset``: where the record is on the right side that is at an
-    offset of the left one, if other offsets than those are known."""
-    listed, more = tally.listed()
-    of_right = sides["right"].own_offset if right_offset is None else right_offset
-    return replace(
-        result,
-        records=tally.records,
-        same=tally.same,
-        missing=tally.differing["missing"],
-        extra=tally.differing["extra"],
-        changed=tally.differing["changed"],
-        causes=dict(tally.causes),
-        differences=tuple(_with_records(each, sides, settings, of_right) for each in listed),
-        not_listed=more,
-        uncompared=tuple(sorted(uncompared, key=lambda each: each.first_offset)),
-        findings=tuple(findings.found),
-    )
+    return comparison.counted(result, uncompared, alignment.right_offsets.get)
 
 
 def _in_remote_storage(partition: PartitionPath) -> Finding | None:
@@ -394,12 +373,12 @@ def _in_remote_storage(partition: PartitionPath) -> Finding | None:
 
 
 def _uncompared(
-    alignment: OffsetAlignment, summaries: dict[Hand, SideSummary], common: tuple[int, int]
+    alignment: OffsetAlignment, summaries: Mapping[Hand, SideSummary], common: tuple[int, int]
 ) -> Iterable[Uncompared]:
     """Yield the common offsets at which a side cannot be read. ``last_offset`` is None where it cannot be read from
     there to its end, and that is where the common offsets end."""
     start, end = common
-    for hand in _SIDES:
+    for hand in HANDS:
         for place, each in enumerate(alignment.sides[hand].unread):
             first, last = max(each.first, start), min(each.end, end) - 1
             count = alignment.unread[hand].get(place, 0)
@@ -408,21 +387,6 @@ def _uncompared(
                 yield Uncompared(hand, first, None, records=count, finding=each.finding)
             elif first <= last:
                 yield Uncompared(hand, first, last, records=count, finding=each.finding)
-
-
-def _with_records(
-    difference: Difference, sides: Mapping[Hand, SideReader], settings: DiffSettings,
-    of_right: Callable[[int], int | None],
-) -> Difference:  # fmt: skip
-    """Add the first record of a difference, of each side that has it, as far as its offset is known."""
-    first, views = difference.first_offset, dict[Hand, RecordView | None]()
-    if difference.what != "extra":
-        views["left"] = _view(sides["left"].partition, first, settings)
-    if difference.what == "changed" and (offset := of_right(first)) is not None:
-        views["right"] = _view(sides["right"].partition, offset, settings)
-    if difference.what == "extra" and sides["right"].has_same_offsets:
-        views["right"] = _view(sides["right"].partition, first, settings)
-    return replace(difference, left=views.get("left"), right=views.get("right"))
 
 
 def _view(partition: PartitionPath, offset: int, settings: DiffSettings) -> RecordView | None:

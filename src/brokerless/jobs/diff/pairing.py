@@ -107,8 +107,8 @@ def targets_of(
     if not mirrored:
         return None
     return {
-        (each.topic or "", each.partition or 0): Counterpart(
-            (each.right.topic or "", each.right.partition or 0),
+        each.place: Counterpart(
+            each.right.place,
             partial(mirrored_position, each, max_batch_bytes=max_batch_bytes),
         )
         for each in mirrored

@@ -152,6 +152,11 @@ class Pair:
     is_table_lacking: bool = False
 
     @property
+    def place(self) -> TopicPartition:
+        """The topic and number, as far as they are known."""
+        return self.topic or "", self.partition or 0
+
+    @property
     def partitions(self) -> list[PartitionPath]:
         """Those that there are."""
         return [each for each in (self.left, self.right) if each is not None]
@@ -247,7 +252,7 @@ def pair_by_map(left: Side, right: Side, runs: Mapping[TopicPartition, OffsetRun
     Raises :class:`UsageError` where the map has none of them."""
     found: list[Pair] = []
     for each in pair(left, right):
-        own = None if each.topic is None else runs.get((each.topic, each.partition or 0))
+        own = None if each.topic is None else runs.get(each.place)
         if own is not None:
             restored = None if each.right is None else _topic_id(each.right)
             are_two = own.topic_id is not None and restored is not None and own.topic_id != restored

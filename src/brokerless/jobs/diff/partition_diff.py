@@ -10,10 +10,12 @@ from typing import Literal
 from brokerless import clock
 from brokerless.findings import Finding
 from brokerless.jobs.diff.causes import UNPROVEN, What
+from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
 from brokerless.text import count_of, short_html, short_repr, show
 
 Hand = Literal["left", "right"]
+HANDS: tuple[Hand, Hand] = ("left", "right")
 OTHER: dict[Hand, Hand] = {"left": "right", "right": "left"}
 ONLY_ON: dict[Hand, What] = {"left": "missing", "right": "extra"}
 """What a record is that only this side has."""
@@ -173,7 +175,12 @@ class PartitionDiff:
         if self.topic is None:
             side = self.left or self.right
             return "" if side is None else side.path
-        return names.partition_directory(self.topic, self.partition or 0)
+        return names.partition_directory(*self.place)
+
+    @property
+    def place(self) -> TopicPartition:
+        """The topic and number, as far as they are known."""
+        return self.topic or "", self.partition or 0
 
     @property
     def is_same(self) -> bool:

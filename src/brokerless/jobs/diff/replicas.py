@@ -53,8 +53,8 @@ class Scrub:
         """Record what was compared. Raises :class:`UnwritableError`."""
         if self.ledger is None:
             return
-        same = Counter((each.topic or "", each.partition or 0) for each in found if each.is_same)
-        expected = Counter((each.topic or "", each.partition or 0) for each in self.pairs)
+        same = Counter(each.place for each in found if each.is_same)
+        expected = Counter(each.place for each in self.pairs)
         now = clock.now()
         for name, count in expected.items():
             version = _SAME if same[name] == count else _DIFFERENT

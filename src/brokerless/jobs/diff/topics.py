@@ -23,7 +23,7 @@ from brokerless.jobs.diff.exported.topic_decoding import topic_decodings
 from brokerless.jobs.diff.exported.value_hashes import ValueHasher
 from brokerless.jobs.diff.job import DiffTask, summarize
 from brokerless.jobs.diff.pairs import Side, by_name
-from brokerless.jobs.diff.partition_diff import Hand, PartitionDiff, SideSummary, Uncompared
+from brokerless.jobs.diff.partition_diff import HANDS, Hand, PartitionDiff, SideSummary, Uncompared
 from brokerless.log.commit.partition_writer import scratch_directory
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.write_errors import unwritable
@@ -31,7 +31,6 @@ from brokerless.progress import Done
 from brokerless.requests.comparing import DiffRequest
 from brokerless.typed.topic_type import Decoding
 
-_HANDS: tuple[Hand, Hand] = ("left", "right")
 _MOST_ROWS = 1 << 20
 """Records that differ which are put in order at once, so that neighbours are one difference."""
 
@@ -104,13 +103,12 @@ def _compare(task: DiffTask[TopicPair], stack: ExitStack, done: Done) -> Iterabl
     values = ValueHasher()
     hasher, sides, damaged = KeyHasher(), list[KeyedRecords](), dict[tuple[Hand, int], list[Finding]]()
     with unwritable(scratch):
-        for hand, side in zip(_HANDS, (pair.left, pair.right), strict=True):
+        for hand, side in zip(HANDS, (pair.left, pair.right), strict=True):
             records = KeyedRecords(scratch / hand, hasher)
             for number, partition in sorted(side.items()):
                 with ExitStack() as copy:
                     own = damaged[hand, number] = []
                     there = at_hand(partition, copy, values, has_aborted=False)
-                    assert there is not None
                     decoding = None if isinstance(there, CopiedPartition) else pair.decoding
                     recode = None if decoding is None else DecodedHashes(decoding.columns, values).in_log(decoding, {})
                     records.add(there, settings.max_batch_bytes, own.append, done, recode=recode)
@@ -123,13 +121,9 @@ def _compare(task: DiffTask[TopicPair], stack: ExitStack, done: Done) -> Iterabl
         of_left = sum(count for (what, _), count in tally.counted.items() if what != "extra")
         tally.add_same(sides[0].counts.get(number, 0) - of_left)
         findings = [*damaged.get(("left", number), ()), *damaged.get(("right", number), ())]
-        listed, more = tally.listed()
-        yield PartitionDiff(
-            pair.topic, number, _summary(pair.left, number), _summary(pair.right, number), records=tally.records,
-            same=tally.same, missing=tally.differing["missing"], extra=tally.differing["extra"],
-            changed=tally.differing["changed"], causes=dict(tally.causes), differences=tuple(listed), not_listed=more,
-            uncompared=tuple(_uncompared(number, damaged, pair)), findings=tuple(findings),
-        )  # fmt: skip
+        result = PartitionDiff(pair.topic, number, _summary(pair.left, number), _summary(pair.right, number))
+        uncompared = tuple(_uncompared(number, damaged, pair))
+        yield replace(tally.add_to(result), uncompared=uncompared, findings=tuple(findings))
 
 
 def _count(found: Iterable[KeyedDifference], tallies: Mapping[int, Tally]) -> None:
@@ -157,7 +151,7 @@ def _uncompared(
     number: int, damaged: Mapping[tuple[Hand, int], Sequence[Finding]], pair: TopicPair
 ) -> Iterable[Uncompared]:
     """Yield that a partition could not be read as a whole: what it lacks by that may be missing or extra anywhere."""
-    for hand, side in zip(_HANDS, (pair.left, pair.right), strict=True):
+    for hand, side in zip(HANDS, (pair.left, pair.right), strict=True):
         finding = next((each for each in damaged.get((hand, number), ()) if each.leaves_out), None)
         if finding is not None and (summary := _summary(side, number)) is not None:
             first = summary.start_offset if finding.offset is None else finding.offset

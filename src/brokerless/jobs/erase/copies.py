@@ -153,7 +153,7 @@ def count_selected(partition: PartitionPath, erasure: Erasure, done: Done = igno
     """Count the records of a partition that are selected, as far as it can be read. ``report``: called with what
     cannot."""
     selection = erasure.selection
-    matcher = Matcher(selection, partition.topic or "", partition.partition or 0)
+    matcher = Matcher(selection, *partition.place)
     decoder = Decoder(
         selection.needs_keys, selection.needs_values, selection.needs_headers, erasure.max_batch_bytes
     )  # fmt: skip

@@ -111,7 +111,7 @@ def tasks_of(
     findings: list[Finding],
 ) -> Iterator[ExportTask]:
     """The tasks for what is new in one partition. ``findings`` gets those that no task reports."""
-    topic, partition = source.topic or "", source.partition or 0
+    topic, partition = source.place
     bounds = _new_offsets(source, exported, findings)
     if bounds is None:
         return

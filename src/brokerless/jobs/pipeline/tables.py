@@ -106,7 +106,7 @@ def next_offsets(settings: Settings, partitions: Iterable[PartitionPath]) -> dic
     states: dict[str, ExportState | None] = {}
     found: dict[str, dict[str, int]] = {}
     for each in partitions:
-        topic, number = each.topic or "", each.partition or 0
+        topic, number = each.place
         if topic not in states:
             states[topic] = load_state(settings, topic)
         state = states[topic]

@@ -118,9 +118,7 @@ def measure(
 ) -> SourcePartition:
     """Reads a partition once, and counts what of it meets the limits. Damage is reported."""
     end = end_of(partition, reading)
-    found = SourcePartition(
-        partition.topic or "", partition.partition or 0, partition.start_offset or 0, end, codec=_codec_of(partition)
-    )
+    found = SourcePartition(*partition.place, partition.start_offset or 0, end, codec=_codec_of(partition))
     last = -1
     for batch in records(partition, reading, 0, end=end, on_damage=on_damage, done=done):
         found = _add(found, batch, limits)

@@ -176,7 +176,7 @@ def _read_known(directories: Sequence[LogDirectory]) -> _KnownSettings:
 
 
 def _costs(partition: PartitionPath, segments: Sequence[TrimmedSegment], known: _KnownSettings) -> TrimmedPartition:
-    topic, number = partition.topic or "", partition.partition or 0
+    topic, number = partition.place
     bases = {each.base_offset for each in segments}
     going = tuple(each for each in partition.segments if each.base_offset in bases)
     rows = list(segment_rows(replace(partition, segments=going), on_damage=ignore))

@@ -160,7 +160,7 @@ def _task(
     options: UploadOptions,
 ) -> BackupTask:
     state = load_directory_state(source.directory)
-    topic, number = paths.topic or "", paths.partition or 0
+    topic, number = paths.place
     properties = state.files.get(names.META_PROPERTIES)
     cluster_id = None if properties is None else load_meta_properties(properties.location).cluster_id
     topic_id = known[topic][0] if topic in known else named_id(cluster_id, topic)

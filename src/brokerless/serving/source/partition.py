@@ -95,7 +95,7 @@ class ServedPartition:
 
     @property
     def name(self) -> str:
-        return partition_directory(self.paths.topic or "", self.paths.partition or 0)
+        return partition_directory(*self.paths.place)
 
     @property
     def topic(self) -> str:

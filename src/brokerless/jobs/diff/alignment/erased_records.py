@@ -68,7 +68,7 @@ def _add_erasure_of_backup(pairs: Sequence[Pair], path: str, claim: BackupClaim,
             offsets[each.topic, each.partition] += each.erased_offsets
     found = [
         replace(each, erasure=ErasureClaims((), is_blanking=False, offsets=np.array(sorted(erased), np.int64)))
-        if (erased := offsets.get((each.topic or "", each.partition or 0)))
+        if (erased := offsets.get(each.place))
         else each
         for each in pairs
     ]
@@ -80,7 +80,7 @@ def _add_erasure_of_backup(pairs: Sequence[Pair], path: str, claim: BackupClaim,
 def _claims_of(
     pair: Pair, claims: Mapping[TopicPartition, list[PartitionClaim]], *, is_blanking: bool
 ) -> ErasureClaims | None:
-    own = claims.get((pair.topic or "", pair.partition or 0), ())
+    own = claims.get(pair.place, ())
     return ErasureClaims(tuple(own), is_blanking) if own else None
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.format.arrays import Bools, Int64s
 from brokerless.jobs.diff.causes import What
-from brokerless.jobs.diff.partition_diff import Difference, Hand
+from brokerless.jobs.diff.partition_diff import Difference, Hand, PartitionDiff
 
 Hashes = NDArray[np.uint64]
 
@@ -95,7 +95,16 @@ class Tally:
             self.differing[span.what] += span.records
             self._spans.append(span)
 
-    def listed(self) -> tuple[list[Difference], int]:
+    def add_to(self, result: PartitionDiff) -> PartitionDiff:
+        """Return a result with what was counted, and the differences that are listed."""
+        listed, more = self._listed()
+        return replace(
+            result, records=self.records, same=self.same, missing=self.differing["missing"],
+            extra=self.differing["extra"], changed=self.differing["changed"], causes=dict(self.causes),
+            differences=tuple(listed), not_listed=more,
+        )  # fmt: skip
+
+    def _listed(self) -> tuple[list[Difference], int]:
         """The first differences by offset, and how many more runs there are."""
         found = [
             Difference(what, cause, first, last, records=last - first + 1)

@@ -146,7 +146,7 @@ def plan_disks(
         topic_ids = changed_topic_ids(rows["offsets"], cluster, target.cluster)
     if SHARE_GROUP_STATE in readers and cluster is not None:
         findings += check_share_groups(cluster, target.cluster, target.metadata_path)
-    by_place = {(reader.topic or "", reader.partition or 0): reader for each in readers.values() for reader in each}
+    by_place = {reader.place: reader for each in readers.values() for reader in each}
     return DiskRestore(tuple(topics), tuple(placements), tuple(findings), readers=by_place, topic_ids=topic_ids)
 
 

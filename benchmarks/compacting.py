@@ -15,6 +15,7 @@ from benchmarks import data
 from benchmarks.jobs import linked
 from benchmarks.jvm import command
 from benchmarks.measure import BenchmarkError, Pass, Side, Workload, python, warm_process
+from brokerless.jobs.run.types import RunOptions
 
 CODECS = ("none", "lz4", "zstd")
 _BYTES = 4 * 10**9
@@ -105,7 +106,7 @@ def run(source: Path, to: Path, processes: int = 1) -> int:
     directory = brokerless.open(str(source)).directory
     named = {each.topic for each in directory.partitions if each.topic}
     tasks = plan([Source.all_of(directory)], to, CompactOptions(from_start=True), named)
-    return sum(each.totals.bytes_out for each in compact(tasks, _refuse, processes=processes))
+    return sum(each.totals.bytes_out for each in compact(tasks, _refuse, RunOptions(processes=processes)))
 
 
 def _refuse(finding: object) -> None:

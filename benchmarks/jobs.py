@@ -14,6 +14,7 @@ from pathlib import Path
 from benchmarks import data
 from benchmarks.commands import BROKERLESS
 from benchmarks.measure import ROOT, WARM_UP_SECONDS_OF_SPARK, BenchmarkError, Pass, Workload, python, warm_process
+from brokerless.jobs.run.types import RunOptions
 
 GIGABYTE = 10**9
 CODEC = "lz4"
@@ -71,7 +72,7 @@ def verify(source: str, spark: str, records: str) -> int:
     from brokerless.jobs.verify.job import verify
 
     partitions = brokerless.open(source).paths
-    findings = list(verify(partitions, spark=place(spark), processes=1))
+    findings = list(verify(partitions, running=RunOptions(spark=place(spark), processes=1)))
     if findings:
         raise BenchmarkError(str(findings[0]))
     return len(partitions) * int(records)
@@ -87,7 +88,9 @@ def convert(source: str, spark: str, records: str) -> int:
     directory = brokerless.open(source).directory
     conversion = Conversion(ConversionTarget(codec="snappy"), dry_run=True)
     tasks = plan([Source.all_of(directory)], f"{source}/../to", conversion)
-    converted = sum(each.totals.records_out for each in convert(tasks, print, spark=place(spark), processes=1))
+    converted = sum(
+        each.totals.records_out for each in convert(tasks, print, RunOptions(spark=place(spark), processes=1))
+    )
     if converted != len(directory.partitions) * int(records):
         raise BenchmarkError(f"{converted} records were converted")
     return converted

@@ -22,6 +22,7 @@ from brokerless.findings import Finding
 from brokerless.jobs.export.commit import ExportedPartition
 from brokerless.jobs.export.job import export, plan
 from brokerless.jobs.export.tasks import Export
+from brokerless.jobs.run.types import RunOptions
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 from brokerless.table_formats.catalog import TableFormat
@@ -40,7 +41,7 @@ def exported(
     spark = settings.pop("spark", "none")
     partitions = [each for path in sources for each in resolve(Location(path)).partitions]
     planned = plan(partitions, sources, Location.of(to), Export(form=form, **settings))
-    results = list(export(planned, findings.append, spark=spark))
+    results = list(export(planned, findings.append, RunOptions(spark=spark)))
     assert found is not None or not findings
     return results
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from brokerless.errors import UsageError
 from brokerless.jobs.run import job
 from brokerless.jobs.run.job import run
+from brokerless.jobs.run.types import RunOptions
 
 
 @dataclass(frozen=True)
@@ -87,5 +88,5 @@ def go_on(task: Endless, done: Callable[[int], object]) -> None:
 def read_until_given_up(directory: Path) -> None:
     """What is run beside the tests, to be interrupted."""
     job.SOME_BYTES = 0
-    with closing(run(go_on, [Endless(directory)] * 100, processes=2)) as results:
+    with closing(run(go_on, [Endless(directory)] * 100, RunOptions(processes=2))) as results:
         next(results)

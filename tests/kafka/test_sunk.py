@@ -18,6 +18,7 @@ from brokerless.interchange.input_files import InputFiles
 from brokerless.jobs.load.job import load_files
 from brokerless.jobs.load.loader import Loading
 from brokerless.jobs.load.routing import Routing
+from brokerless.jobs.run.types import RunOptions
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.location import Location
 from brokerless.spark.row_order import arrange
@@ -88,7 +89,10 @@ def load_parts(session: SparkSession, broker: KafkaBroker, monkeypatch: pytest.M
         shutil.rmtree(broker.log_dir / f"{path.suffix[1:]}-0")
     both, config = InputFiles(list(map(str, files.values()))), LogConfig(segment_bytes=20_000, index_interval_bytes=500)
     load_files(
-        both, Location(str(broker.log_dir)), Loading(Routing(partition=0), BatchSettings("lz4"), config), spark=session
+        both,
+        Location(str(broker.log_dir)),
+        Loading(Routing(partition=0), BatchSettings("lz4"), config),
+        RunOptions(spark=session),
     )
 
 

@@ -15,6 +15,7 @@ from brokerless.jobs.export import tasks as planning
 from brokerless.jobs.export.commit import ExportedPartition
 from brokerless.jobs.export.job import export, plan
 from brokerless.jobs.export.tasks import Export
+from brokerless.jobs.run.types import RunOptions
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 
@@ -27,7 +28,7 @@ SCHEMA = (
 
 def exported(to: Path, settings: Export, spark: SparkSession | str = "none") -> list[ExportedPartition]:
     partitions = [each for path in PATHS for each in resolve(Location(path)).partitions]
-    return list(export(plan(partitions, PATHS, Location.of(to), settings), pytest.fail, spark=spark))
+    return list(export(plan(partitions, PATHS, Location.of(to), settings), pytest.fail, RunOptions(spark=spark)))
 
 
 def test_sparks_parquet_reader_gives_what_the_source_gives(

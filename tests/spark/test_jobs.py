@@ -38,6 +38,7 @@ from brokerless.jobs.merge.job import Merge, merge
 from brokerless.jobs.merge.job import plan as plan_merge
 from brokerless.jobs.run.job import in_order, run
 from brokerless.jobs.run.on_spark import with_tries
+from brokerless.jobs.run.types import RunOptions
 from brokerless.jobs.salvage.job import Salvage, salvage
 from brokerless.jobs.salvage.job import plan as plan_salvage
 from brokerless.log import names
@@ -49,11 +50,11 @@ def test_values_and_bytes_are_those_of_one_process(spark: SparkSession) -> None:
     tasks = [Task(number) for number in range(50)]
     read: list[int] = []
 
-    values = list(in_order(run(square, tasks, spark=spark, done=read.append)))
+    values = list(in_order(run(square, tasks, RunOptions(read.append, spark))))
 
     assert values == [number**2 for number in range(50)]
     assert sum(read) == sum(task.size for task in tasks)
-    assert list(run(square, [], spark=spark)) == []
+    assert list(run(square, [], RunOptions(spark=spark))) == []
 
 
 def test_sizes_are_those_of_one_process(spark: SparkSession) -> None:
@@ -67,7 +68,7 @@ def test_sizes_are_those_of_one_process(spark: SparkSession) -> None:
 
 def test_a_worker_does_not_look_through_what_it_loaded_after_each_task(spark: SparkSession) -> None:
     tasks = [Task(number) for number in range(6)]
-    counts = [count for _, count in run(objects_that_stay, tasks, spark=spark)]
+    counts = [count for _, count in run(objects_that_stay, tasks, RunOptions(spark=spark))]
     assert max(counts) > 10_000
 
 
@@ -76,7 +77,7 @@ def test_values_come_while_others_run(spark: SparkSession, tmp_path: Path) -> No
     begin.touch()
 
     values: dict[int, int] = {}
-    for index, value in run(wait_for, [Waiting(last), *[Waiting(begin)] * 5], spark=spark.sparkContext):
+    for index, value in run(wait_for, [Waiting(last), *[Waiting(begin)] * 5], RunOptions(spark=spark.sparkContext)):
         values[index] = value
         if len(values) == 5:
             last.touch()
@@ -87,12 +88,12 @@ def test_values_come_while_others_run(spark: SparkSession, tmp_path: Path) -> No
 
 def test_what_a_task_raises_on_purpose_is_raised_here(spark: SparkSession) -> None:
     with pytest.raises(UsageError, match=r"^three is not wanted$"):
-        list(run(refuse_three, [Task(number) for number in range(20)], spark=spark))
+        list(run(refuse_three, [Task(number) for number in range(20)], RunOptions(spark=spark)))
 
 
 def test_a_worker_that_dies_on_one_machine_ends_the_job(spark: SparkSession) -> None:
     with pytest.raises(JobError, match=r"^Spark gave up: Python worker exited unexpectedly"):
-        list(run(kill_itself, [Task(1), Task(2)], spark=spark))
+        list(run(kill_itself, [Task(1), Task(2)], RunOptions(spark=spark)))
 
 
 EACH_PYTHON = """
@@ -134,14 +135,14 @@ def test_what_is_left_is_cancelled(spark: SparkSession, tmp_path: Path) -> None:
     def work(task: Waiting | Endless, done: object) -> int | None:
         return wait_for(task, print) if isinstance(task, Waiting) else go_on(task, print)
 
-    with closing(run(work, [Waiting(go), *[Endless(tmp_path)] * 20], spark=spark)) as results:
+    with closing(run(work, [Waiting(go), *[Endless(tmp_path)] * 20], RunOptions(spark=spark))) as results:
         next(results)
         while not list(tmp_path.glob("*-begun")):
             time.sleep(0.01)
 
     assert not spark.sparkContext.statusTracker().getActiveJobsIds()
     assert len(list(tmp_path.glob("*-begun"))) < 20
-    assert list(run(square, [Task(2)], spark=spark)) == [(0, 4)], "the session goes on"
+    assert list(run(square, [Task(2)], RunOptions(spark=spark))) == [(0, 4)], "the session goes on"
 
 
 def test_a_log_directory_is_compacted_as_in_one_process(spark: SparkSession, tmp_path: Path) -> None:
@@ -232,7 +233,7 @@ def test_segments_begin_where_they_did_also_on_a_session(spark: SparkSession, tm
     source = broker_data("clean") / "segments-0"
     here = [path.name for path in sorted(source.glob("*.log"))]
     plan = plan_salvage(sources_of(source), tmp_path / "salvaged", Salvage())
-    list(salvage(plan, print, spark=spark))
+    list(salvage(plan, print, RunOptions(spark=spark)))
     list(brokerless.open(source).convert(tmp_path / "converted", codec="zstd", spark=spark))
     for to in ("salvaged", "converted"):
         assert [path.name for path in sorted((tmp_path / to / source.name).glob("*.log"))] == here
@@ -250,8 +251,10 @@ def test_partitions_are_salvaged_and_merged_on_a_session(spark: SparkSession, tm
     for where, session in (("here", "none"), ("there", spark)):
         to = tmp_path / where
         saved = plan_salvage(logs[:1], to / "tables", Salvage(parquet=True))
-        told = [salvage_row(each) for each in salvage(saved, print, spark=session)]
-        merged = [merge_row(each) for each in merge(plan_merge(logs, to / "logs", Merge()), print, spark=session)]
+        told = [salvage_row(each) for each in salvage(saved, print, RunOptions(spark=session))]
+        merged = [
+            merge_row(each) for each in merge(plan_merge(logs, to / "logs", Merge()), print, RunOptions(spark=session))
+        ]
         (to / "told").write_text(json.dumps([told, merged]).replace(str(to), "to"))
     here, there = (
         {
@@ -269,7 +272,7 @@ def test_partitions_are_salvaged_and_merged_on_a_session(spark: SparkSession, tm
 
 def test_a_master_beside_a_session_is_refused(spark: SparkSession) -> None:
     with pytest.raises(UsageError, match="a Spark session runs in this process already"):
-        list(run(square, [Task(1)], spark="local[2]"))
+        list(run(square, [Task(1)], RunOptions(spark="local[2]")))
 
 
 @pytest.mark.parametrize(

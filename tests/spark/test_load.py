@@ -21,6 +21,7 @@ from brokerless.interchange.input_files import InputFiles
 from brokerless.jobs.load.job import load_files
 from brokerless.jobs.load.loader import Loaded, Loading
 from brokerless.jobs.load.routing import Routing
+from brokerless.jobs.run.types import RunOptions
 from brokerless.log.names import COMMIT_LOCK
 from brokerless.log.storage.location import Location
 from brokerless.tables.batcher import BatchSettings
@@ -128,14 +129,17 @@ def test_files_are_loaded_on_spark_as_in_one_process(
     assert sum(size for _, size in parts) == sum(Path(each).stat().st_size for each in files)
 
     would = load_files(
-        InputFiles(files), Location(str(tmp_path / "there")), Loading(placement, settings, dry_run=True), spark=spark
+        InputFiles(files),
+        Location(str(tmp_path / "there")),
+        Loading(placement, settings, dry_run=True),
+        RunOptions(spark=spark),
     )
     assert not (tmp_path / "there").exists()
     there = load_files(
         InputFiles(files),
         Location(str(tmp_path / "there")),
         Loading(placement, settings),
-        spark=spark,
+        RunOptions(spark=spark),
         done=done.append,
     )
     here = load_files(InputFiles(files), Location(str(tmp_path / "here")), Loading(placement, settings))
@@ -182,7 +186,9 @@ def test_what_is_refused_on_spark_is_refused_as_in_one_process(
     paths = [_rows(tmp_path / f"{number}.jsonl", rows) for number, rows in enumerate(files)]
     for place in (spark, "none"):
         with pytest.raises(BrokerlessError) as raised:
-            load_files(InputFiles(paths), Location(str(tmp_path / "to")), Loading(Routing("t")), spark=place)
+            load_files(
+                InputFiles(paths), Location(str(tmp_path / "to")), Loading(Routing("t")), RunOptions(spark=place)
+            )
         assert reason in str(raised.value)
         assert not [path for path in tmp_path.glob("to/*") if path.name != ".lock"]
         assert place == "none" or not (tmp_path / "to").exists()
@@ -205,19 +211,24 @@ def test_what_is_refused_in_a_part_of_a_file_has_its_place_in_the_file(
     ):
         assert len(InputFiles([path]).split(1000)) > 3
         with pytest.raises(BrokerlessError) as raised:
-            load_files(InputFiles([path]), Location(str(tmp_path / "to")), Loading(Routing("t")), spark=spark)
+            load_files(
+                InputFiles([path]), Location(str(tmp_path / "to")), Loading(Routing("t")), RunOptions(spark=spark)
+            )
         assert reason in str(raised.value)
 
 
 def test_partitions_that_are_there_are_refused_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     paths = [_rows(tmp_path / f"{number}.jsonl", [{"value": "a"}]) for number in range(2)]
-    load_files(InputFiles(paths), Location(str(tmp_path / "to")), Loading(Routing("t")), spark=spark)
+    load_files(InputFiles(paths), Location(str(tmp_path / "to")), Loading(Routing("t")), RunOptions(spark=spark))
     before = records(tmp_path / "to")
     for dry_run in (True, False):
         with pytest.raises(UsageError, match="t-0: this partition exists already; write to another directory"):
             load_files(
-                InputFiles(paths), Location(str(tmp_path / "to")), Loading(Routing("t"), dry_run=dry_run), spark=spark
+                InputFiles(paths),
+                Location(str(tmp_path / "to")),
+                Loading(Routing("t"), dry_run=dry_run),
+                RunOptions(spark=spark),
             )
     assert records(tmp_path / "to") == before
     with pytest.raises(UsageError, match="stdin can be read by this process only"):
-        load_files(InputFiles(["-"]), Location(str(tmp_path / "to")), Loading(Routing("t")), spark=spark)
+        load_files(InputFiles(["-"]), Location(str(tmp_path / "to")), Loading(Routing("t")), RunOptions(spark=spark))

@@ -13,6 +13,7 @@ from s3fs.core import S3FileSystem
 from tests.golden import broker_data
 from tests.s3 import S3
 
+from brokerless.jobs.run.types import RunOptions
 from brokerless.log.storage.location import Location
 
 NAMES = ("txn-1", "segments-0")
@@ -67,7 +68,7 @@ def test_a_job_on_spark_exports_from_there_to_there(
     partitions = resolve(Location(url, s3.storage_options)).partitions
     target = s3.url("spark-exported")
     planned = plan(partitions, [url], Location(target, s3.storage_options), Export())
-    results = list(export(planned, pytest.fail, spark=spark))
+    results = list(export(planned, pytest.fail, RunOptions(spark=spark)))
     assert {(each.topic, each.records) for each in results} == {("txn", 136), ("segments", 700)}
     local = plan(
         resolve(Location(str(broker_data("clean") / "segments-0"))).partitions, [], Location.of(tmp_path), Export()

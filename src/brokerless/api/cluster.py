@@ -14,7 +14,6 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.log.directory import LogDirectory
 from brokerless.log.storage.location import Location, StorageOptions
-from brokerless.progress import limited
 from brokerless.requests.backups import (
     BackupErasureRequest,
     BackupRequest,
@@ -164,10 +163,11 @@ def backup(request: BackupRequest) -> BackupResult:
     from brokerless.jobs.backup.job import backup
     from brokerless.jobs.backup.options import options_of
     from brokerless.jobs.backup.plan import plan_backup
-    from brokerless.jobs.run.job import place_of
+    from brokerless.jobs.run.job import with_rate
+    from brokerless.jobs.run.types import RunOptions
     from brokerless.log.tiered.options import with_tiered_options
 
-    spark = place_of(request.spark, request.rate)
+    running = with_rate(RunOptions(request.done, request.spark, processes=1), request.rate)
     given = list_paths(request.paths, "give at least one path")
     read = [
         with_tiered_options(Location(path, request.storage_options), request.key_pairs, None, request.remote)
@@ -176,12 +176,7 @@ def backup(request: BackupRequest) -> BackupResult:
     logs = [open_directory(each, request.include) for each in read]
     how = options_of(request, lambda topic, number: request.topics is None or topic in request.topics)
     sources = sources_of(logs, request.topics)
-    return backup(
-        plan_backup(sources, Location.of(request.to, request.storage_options), how),
-        limited(request.done, request.rate),
-        spark=spark,
-        processes=1,
-    )
+    return backup(plan_backup(sources, Location.of(request.to, request.storage_options), how), running)
 
 
 class Backup:
@@ -292,13 +287,15 @@ class Backup:
         UnreadableError
             Where there is no backup.
         """
-        from brokerless.jobs.check.job import CheckReading, check_backup
+        from brokerless.jobs.check.job import check_backup
         from brokerless.jobs.check.seal import public_keys
+        from brokerless.jobs.run.job import with_rate
+        from brokerless.jobs.run.types import RunOptions
 
         return check_backup(
             self._location, request.read, trusted=public_keys(request.trust),
             seal=None if request.seal is None else os.fspath(request.seal),
-            reading=CheckReading.of(request, request.done, processes=1),
+            running=with_rate(RunOptions(request.done, request.spark, processes=1), request.rate),
         )  # fmt: skip
 
     @takes(DrillRequest)
@@ -320,6 +317,7 @@ class Backup:
         """
         from brokerless.jobs.drill.evidence import Evidence
         from brokerless.jobs.drill.job import DrillOptions, drill
+        from brokerless.jobs.run.types import RunOptions
         from brokerless.log.tiered.options import with_tiered_options
 
         evidence = Evidence.of(request)
@@ -328,7 +326,7 @@ class Backup:
         if request.topics is not None:
             select_topics(directory.partitions, request.topics)
             is_tried = partial(_is_of, topics=request.topics)
-        result = drill(directory, DrillOptions.of(request, is_tried), request.done, processes=1)
+        result = drill(directory, DrillOptions.of(request, is_tried), RunOptions(request.done, processes=1))
         evidence.write(result, directory)
         return result
 
@@ -394,12 +392,13 @@ class Backup:
         prove : Checks the manifest, and that nothing in the bucket has these records.
         """
         from brokerless.jobs.backup_erasure.job import erase_backup, options_of
+        from brokerless.jobs.run.types import RunOptions
 
         topics = request.topics
         options = options_of(
             request, lambda topic, _: topics is None or topic in topics, lambda topic: topic in (topics or ())
         )
-        return erase_backup(self._location, options, request.done, spark=request.spark, processes=1)
+        return erase_backup(self._location, options, RunOptions(request.done, request.spark, processes=1))
 
     @takes(KeysRequest)
     def keys(self, request: KeysRequest) -> list[RunKeys]:

@@ -12,6 +12,7 @@ from brokerless.api.jobs import is_chosen, select_topics
 from brokerless.api.log import Log
 from brokerless.clusters.listing import open_directory
 from brokerless.errors import UnreadableError, UsageError
+from brokerless.jobs.run.types import RunOptions
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.names import is_internal
 from brokerless.log.storage.location import Location
@@ -79,7 +80,7 @@ def diff(request: DiffRequest) -> Diff:
     )
     report = request.on_damage or ignore
     plan = plan_diff(request, (left, right), report, is_narrowed=topics is not None)
-    found = _compared(plan.compare_records(spark=request.spark, done=request.done, processes=1), report)
+    found = _compared(plan.compare_records(RunOptions(request.done, request.spark, processes=1)), report)
     beside = plan.compare_others(report)
     return Diff(ShownList(found), beside.groups, beside.state)
 
@@ -122,7 +123,8 @@ def diff_replicas(request: ReplicasRequest) -> Diff:
     path = None if request.state is None else os.fspath(request.state)
     scrub = begin_scrub(selected, request.budget, path)
     settings = DiffSettings.of(request)
-    results = diff_pairs(scrub.pairs, settings, work=diff_task, spark=request.spark, done=request.done, processes=1)
+    running = RunOptions(request.done, request.spark, processes=1)
+    results = diff_pairs(scrub.pairs, settings, work=diff_task, running=running)
     found = _compared(results, request.on_damage or ignore)
     scrub.add(found)
     return Diff(ShownList(found))

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from brokerless.errors import UsageError
+from brokerless.jobs.run.types import RunOptions
 from brokerless.log.storage.location import Location
 from brokerless.progress import ignore
 from brokerless.requests.comparing import ProveRequest
@@ -27,7 +28,8 @@ def erase(sources: Sequence[Source], request: EraseRequest, named: Collection[st
     from brokerless.jobs.rewrite.reading import raise_damage
 
     on_damage = request.on_damage
-    results = erase_logs(sources, request, on_damage or raise_damage, named=named, processes=1)
+    running = RunOptions(spark=request.spark, processes=1)
+    results = erase_logs(sources, request, on_damage or raise_damage, named=named, running=running)
     if on_damage is not None:
         for each in results.fields:
             finding = each.finding()
@@ -66,7 +68,7 @@ def prove(request: ProveRequest) -> Proof:
         max_batch_bytes=bound(request.max_batch_bytes),
         keys=load_private_keys(request.key_pairs or {}),
     )
-    return prove_all(proving, request.report or ignore, request.done, spark=request.spark)
+    return prove_all(proving, request.report or ignore, RunOptions(request.done, request.spark, processes=1))
 
 
 def _selection(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from brokerless.errors import raise_errors
+from brokerless.jobs.run.types import RunOptions
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.names import is_internal
 from brokerless.log.storage.location import Location
@@ -33,4 +34,4 @@ def export(
         planned = plan(partitions, paths, to, settings)
     else:
         planned = plan_topics(partitions, paths, to, export=settings, report=on_damage)
-    return ShownList(export(planned, on_damage or raise_errors, spark=request.spark, processes=1))
+    return ShownList(export(planned, on_damage or raise_errors, RunOptions(spark=request.spark, processes=1)))

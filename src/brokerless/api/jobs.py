@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from brokerless.clusters.listing import open_directory
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, harm_of
+from brokerless.jobs.run.types import RunOptions
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import Include, LogDirectory, PartitionPath, resolve
 from brokerless.log.storage.location import Location, StorageOptions
@@ -244,7 +245,7 @@ def verify(partitions: Sequence[PartitionPath], request: VerifyRequest) -> Gener
 
     bytes_ = bound(request.max_batch_bytes)
     turn = begin_turn(partitions, request.budget, None if request.state is None else os.fspath(request.state))
-    for finding in verify(partitions, bytes_, spark=request.spark, processes=1, turn=turn):
+    for finding in verify(partitions, bytes_, RunOptions(spark=request.spark, processes=1), turn=turn):
         if isinstance(finding, UnreadableError):
             raise finding
         yield finding
@@ -266,7 +267,7 @@ def audit(directory: LogDirectory, selected: Sequence[PartitionPath] | None, req
     partitions = tuple(map(without_reported, partitions)) if has_remote(directory) else partitions
     places = None if selected is None else {each.place for each in selected}
     audits: list[PartitionAudit] = []
-    results = audit_partitions(partitions, state, max_batch_bytes, spark=request.spark, processes=1)
+    results = audit_partitions(partitions, state, max_batch_bytes, RunOptions(spark=request.spark, processes=1))
     with closing(results):
         for each in results:
             if isinstance(each, UnreadableError):
@@ -302,7 +303,7 @@ def salvage(sources: Sequence[Source], request: SalvageRequest) -> list[SalvageR
     from brokerless.jobs.salvage.job import plan, salvage, settings_of
 
     planned = plan(sources, _target(request), settings_of(request), request.include)
-    return ShownList(salvage(planned, request.on_damage or ignore, spark=request.spark, processes=1))
+    return ShownList(salvage(planned, request.on_damage or ignore, RunOptions(spark=request.spark, processes=1)))
 
 
 def convert(sources: Sequence[Source], request: ConvertRequest, named: Collection[str]) -> list[ConvertResult]:
@@ -314,7 +315,7 @@ def convert(sources: Sequence[Source], request: ConvertRequest, named: Collectio
     with opened_manifest(request, conversion) as manifest:
         planned = plan(sources, to, conversion, named, manifest)
         report = request.on_damage or raise_damage
-        return ShownList(convert(planned, report, spark=request.spark, manifest=manifest, processes=1))
+        return ShownList(convert(planned, report, RunOptions(spark=request.spark, processes=1), manifest=manifest))
 
 
 def upload(sources: Sequence[Source], request: UploadRequest, named: Collection[str]) -> list[UploadedPartition]:
@@ -322,7 +323,7 @@ def upload(sources: Sequence[Source], request: UploadRequest, named: Collection[
     from brokerless.jobs.upload.job import UploadOptions, plan_upload, target_of, upload
 
     tasks = plan_upload(sources, target_of(request), UploadOptions.of(request), named)
-    return ShownList(upload(tasks, request.on_damage or raise_damage, spark=request.spark, processes=1))
+    return ShownList(upload(tasks, request.on_damage or raise_damage, RunOptions(spark=request.spark, processes=1)))
 
 
 def _target(request: SalvageRequest | ConvertRequest | EraseRequest) -> Location:
@@ -345,7 +346,7 @@ def trim(directory: LogDirectory, selected: Sequence[PartitionPath] | None, requ
 def size(partitions: Sequence[PartitionPath], request: SizeRequest) -> list[TopicSize]:
     from brokerless.jobs.size.job import settings_of, size
 
-    return ShownList(size(partitions, settings_of(request), spark=request.spark, processes=1))
+    return ShownList(size(partitions, settings_of(request), RunOptions(spark=request.spark, processes=1)))
 
 
 def explain(
@@ -375,7 +376,7 @@ def compact(sources: Sequence[Source], request: CompactRequest, named: Collectio
     chosen = select_topics(partitions, request.topics) if request.topics else ()
     topics = {*named, *(each.topic or "" for each in chosen)}
     planned = plan(sources, to, options_of(request), topics, request.on_damage or ignore)
-    return ShownList(compact(planned, request.on_damage or raise_damage, spark=request.spark, processes=1))
+    return ShownList(compact(planned, request.on_damage or raise_damage, RunOptions(spark=request.spark, processes=1)))
 
 
 def sources_of(logs: Sequence[LogDirectory], topics: Collection[str] | None) -> list[Source]:

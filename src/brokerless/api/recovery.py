@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from brokerless.api.jobs import list_paths, open_logs, sources_of
+from brokerless.jobs.run.types import RunOptions
 from brokerless.progress import ignore
 from brokerless.requests.options import asks
 from brokerless.requests.recovery import CarveRequest, MergeRequest
@@ -48,9 +49,7 @@ def merge(request: MergeRequest) -> list[MergeResult]:
         merge(
             plan(sources, request.to, Merge.of(request)),
             request.on_damage or ignore,
-            request.done,
-            spark=request.spark,
-            processes=1,
+            RunOptions(request.done, request.spark, processes=1),
         )
     )
 

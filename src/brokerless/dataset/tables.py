@@ -27,6 +27,7 @@ from brokerless.errors import UnreadableError, UsageError, raise_errors
 from brokerless.findings import Finding
 from brokerless.internals.schemas import LAG, STATE
 from brokerless.jobs.report.schemas import FIGURES
+from brokerless.jobs.run.types import ALONE
 from brokerless.kafka_names import Isolation, check_isolation
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.names import is_internal
@@ -338,7 +339,7 @@ def _findings(tables: Tables) -> pa.Table:
     bound = tables.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
     paths = tables.partitions
     audits: list[PartitionAudit] = []
-    for each in audit_partitions(paths, state, bound, processes=1):
+    for each in audit_partitions(paths, state, bound, ALONE):
         if isinstance(each, UnreadableError):
             raise each
         audits.append(each)

@@ -21,6 +21,7 @@ from brokerless.errors import DamageError, UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.jobs.export.job import export, plan
 from brokerless.jobs.export.tasks import Export
+from brokerless.jobs.run.types import RunOptions
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 from brokerless.requests.writing import ExportForm
@@ -281,7 +282,7 @@ def test_two_exports_at_once_to_one_directory_are_refused(tmp_path: Path) -> Non
             refusals.append(str(error))
 
     planned = plan(resolve(Location(str(first))).partitions, [str(first)], Location.of(out), Export())
-    list(export(planned, [].append, done=meanwhile))
+    list(export(planned, [].append, RunOptions(meanwhile)))
     assert refusals
     assert all("another export writes here" in each for each in refusals)
     assert {row["topic"] for row in table(out)} == {"a"}

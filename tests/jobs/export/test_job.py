@@ -22,6 +22,7 @@ from brokerless.findings import Finding
 from brokerless.jobs.export.commit import ExportedPartition
 from brokerless.jobs.export.job import export, plan, run
 from brokerless.jobs.export.tasks import Export
+from brokerless.jobs.run.types import RunOptions
 from brokerless.kafka_names import COMPRESSION_TYPES
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
@@ -194,5 +195,5 @@ def test_progress_adds_up_to_what_there_is_to_read(tmp_path: Path) -> None:
     source = str(broker_data("clean"))
     done: list[int] = []
     planned = plan(resolve(Location(source)).partitions, [source], Location.of(tmp_path / "out"), Export())
-    list(export(planned, [].append, done=done.append))
+    list(export(planned, [].append, RunOptions(done.append)))
     assert sum(done) <= sum(task.size for task in planned.tasks) <= sum(done) + 100_000  # a preallocated segment

@@ -27,6 +27,7 @@ from brokerless.jobs.forget.job import forget
 from brokerless.jobs.forget.prune import prune
 from brokerless.jobs.forget.rules import KeepRules, decide
 from brokerless.jobs.rewrite.plan import Source
+from brokerless.jobs.run.types import ALONE
 from brokerless.log.backups.snapshot import Snapshot
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
@@ -337,7 +338,7 @@ class Backups(RuleBasedStateMachine):
     def end(self, begun: Any) -> None:
         plan, at = begun
         if self.now - at < pruning.GRACE_MS:
-            run_plan(plan, processes=1)
+            run_plan(plan, ALONE)
             self.stamp()
 
     @rule(hours=st.sampled_from([1, 30, 100]))
@@ -392,7 +393,7 @@ def test_what_a_run_goes_on_from_stays_while_it_runs(place: Path, tmp_path: Path
     for each in (place / ".brokerless" / "forgotten").iterdir():
         os.utime(each, (NOW / 1000, NOW / 1000))
     assert not prune(Location(str(place)), apply=True, now=NOW + DAY).objects
-    run_plan(plan, processes=1)
+    run_plan(plan, ALONE)
     assert not brokerless.Backup(place).check("all").findings
     assert rows_of(place) == rows_of(DEMO)
     prune(Location(str(place)), apply=True, now=NOW + 3 * DAY)

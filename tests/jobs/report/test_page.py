@@ -25,6 +25,7 @@ from brokerless.jobs.report.job import gather
 from brokerless.jobs.report.page_rows import finding_rows, topic_rows
 from brokerless.jobs.report.schemas import FIGURES
 from brokerless.jobs.report.sections import SECTIONS
+from brokerless.jobs.run.types import ALONE
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 
@@ -38,7 +39,7 @@ VIEWS = {view.name: view for section in SECTIONS for view in section.tables}
 
 @pytest.fixture(scope="module")
 def figures() -> Figures:
-    return gather(resolve(Location(str(DEMO))), resolve(Location(str(DEMO))).partitions, processes=1)
+    return gather(resolve(Location(str(DEMO))), resolve(Location(str(DEMO))).partitions, running=ALONE)
 
 
 @pytest.fixture(scope="module")
@@ -482,7 +483,9 @@ def test_findings_are_those_of_the_audit_with_advice(tmp_path: Path):
     damaged[len(damaged) // 2] ^= 0xFF
     log.write_bytes(damaged)
     found = arrow.rows(
-        gather(resolve(Location(str(directory))), resolve(Location(str(directory))).partitions, processes=1)["findings"]
+        gather(resolve(Location(str(directory))), resolve(Location(str(directory))).partitions, running=ALONE)[
+            "findings"
+        ]
     )
     audited = brokerless.open(directory).partitions[0].audit().findings
     assert {(row["kind"], row["position"]) for row in found} == {(each.kind, each.position) for each in audited}

@@ -15,6 +15,7 @@ from brokerless.jobs.report.figures import Figures
 from brokerless.jobs.report.job import gather
 from brokerless.jobs.report.page_rows import MOST_PLACES, TopicSettings, finding_rows, read_settings, topic_rows
 from brokerless.jobs.report.schemas import FIGURES
+from brokerless.jobs.run.types import ALONE
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 
@@ -23,7 +24,7 @@ DEMO = Path(__file__).parents[3] / "demo" / "data"
 
 @pytest.fixture(scope="module")
 def figures() -> Figures:
-    return gather(resolve(Location(str(DEMO))), resolve(Location(str(DEMO))).partitions, processes=1)
+    return gather(resolve(Location(str(DEMO))), resolve(Location(str(DEMO))).partitions, running=ALONE)
 
 
 def topics(figures: Figures) -> list[dict[str, Any]]:

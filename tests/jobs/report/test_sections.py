@@ -13,6 +13,7 @@ from brokerless import arrow
 from brokerless.cli import main
 from brokerless.jobs.report.job import gather
 from brokerless.jobs.report.sections import FINDINGS, SEGMENTS
+from brokerless.jobs.run.types import ALONE
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 
@@ -36,7 +37,7 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def rows(path: Path, figure: str) -> list[dict[str, Any]]:
     directory = resolve(Location(str(path)))
-    return arrow.rows(gather(directory, directory.partitions, processes=1)[figure])
+    return arrow.rows(gather(directory, directory.partitions, running=ALONE)[figure])
 
 
 def explained(command: str, capfd: pytest.CaptureFixture[str]) -> tuple[int, list[dict[str, Any]]]:

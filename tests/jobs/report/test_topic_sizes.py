@@ -13,6 +13,7 @@ from brokerless import arrow
 from brokerless.cli import main
 from brokerless.jobs.report import topic_sizes
 from brokerless.jobs.report.topic_sizes import topic_sizes_table
+from brokerless.jobs.run.types import ALONE
 from brokerless.jobs.size.choices import Choice
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
@@ -23,7 +24,7 @@ FEW = (Choice(2, "none"), Choice(2, "zstd"), Choice(2, "zstd", batch_bytes=16384
 
 def table(path: Path) -> list[dict[str, object]]:
     directory = resolve(Location(str(path)))
-    return arrow.rows(topic_sizes_table(directory, directory.partitions, 1 << 27, processes=1))
+    return arrow.rows(topic_sizes_table(directory, directory.partitions, 1 << 27, ALONE))
 
 
 def test_the_command_of_a_topic_writes_the_size_that_is_beside_it(

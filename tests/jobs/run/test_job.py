@@ -17,6 +17,7 @@ from brokerless.errors import DamageError, JobError, RefusedError, UsageError
 from brokerless.findings import Finding
 from brokerless.jobs.run import job, on_spark
 from brokerless.jobs.run.job import in_order, run
+from brokerless.jobs.run.types import RunOptions
 from brokerless.tables.rows import RowError
 
 ROOT = Path(__file__).parents[3]
@@ -33,14 +34,14 @@ def test_each_task_gives_its_value_once_and_bytes_add_up(processes: int) -> None
     tasks = [Task(number) for number in range(50)]
     read: list[int] = []
 
-    values = sorted(run(square, tasks, processes=processes, done=read.append))
+    values = sorted(run(square, tasks, RunOptions(read.append, processes=processes)))
 
     assert values == [(number, number**2) for number in range(50)]
     assert sum(read) == sum(task.size for task in tasks)
 
 
 def test_there_may_be_nothing_to_do(processes: int) -> None:
-    assert list(run(square, [], processes=processes)) == []
+    assert list(run(square, [], RunOptions(processes=processes))) == []
 
 
 def test_little_work_is_not_worth_a_process() -> None:
@@ -56,7 +57,7 @@ def test_tasks_run_at_once_and_values_come_as_they_are_finished(
     tasks = [Waiting(last), *[Waiting(begin)] * 5]
 
     values: dict[int, int] = {}
-    for index, value in run(wait_for, tasks, processes=2):
+    for index, value in run(wait_for, tasks, RunOptions(processes=2)):
         values[index] = value
         if len(values) == 5:
             last.touch()
@@ -72,14 +73,14 @@ def test_values_can_be_had_in_the_order_of_the_tasks() -> None:
 
 def test_what_a_task_raises_ends_the_job(processes: int) -> None:
     with pytest.raises(UsageError, match="three is not wanted"):
-        list(run(refuse_three, [Task(number) for number in range(1000)], processes=processes))
+        list(run(refuse_three, [Task(number) for number in range(1000)], RunOptions(processes=processes)))
 
 
 def test_a_process_that_is_killed_ends_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job, "SOME_BYTES", 0)
 
     with pytest.raises(JobError, match="was killed"):
-        list(run(kill_itself, [Task(1), Task(2)], processes=2))
+        list(run(kill_itself, [Task(1), Task(2)], RunOptions(processes=2)))
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "killed"])

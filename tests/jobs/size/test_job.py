@@ -6,6 +6,7 @@ import pytest
 from tests.jobs.size.topics import STORED, event, noise, write_topic
 
 from brokerless.errors import UsageError
+from brokerless.jobs.run.types import RunOptions
 from brokerless.jobs.size.choices import Choice, choices_of
 from brokerless.jobs.size.exact import measure_partition
 from brokerless.jobs.size.job import SizeSettings, plan, size, work_of
@@ -45,7 +46,7 @@ def test_large_topics_are_sampled_and_small_ones_read(partitions: tuple[Partitio
 def test_reading_everything_adds_up_what_each_partition_takes(partitions: tuple[PartitionPath, ...]) -> None:
     done: list[int] = []
     settings = SizeSettings(CHOICES, is_full=True)
-    (topic,) = size([each for each in partitions if each.topic == "t"], settings, done=done.append)
+    (topic,) = size([each for each in partitions if each.topic == "t"], settings, RunOptions(done.append))
     assert topic.is_exact
     own = [measure_partition(each, CHOICES, lambda _: None, lambda _: None) for each in partitions if each.topic == "t"]
     for choice in CHOICES:
@@ -62,7 +63,7 @@ def test_reading_everything_adds_up_what_each_partition_takes(partitions: tuple[
 def test_progress_reaches_its_end(partitions: tuple[PartitionPath, ...]) -> None:
     done: list[int] = []
     settings = SizeSettings(CHOICES)
-    list(size(partitions, settings, done=done.append))
+    list(size(partitions, settings, RunOptions(done.append)))
     assert sum(done) == pytest.approx(work_of(plan(partitions, settings)), rel=0.1)
 
 

@@ -12,6 +12,7 @@ import brokerless
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
 from brokerless.jobs.run import job
+from brokerless.jobs.run.types import RunOptions
 from brokerless.jobs.verify import job as verify_job
 from brokerless.jobs.verify.job import verify
 from brokerless.log.directory import PartitionPath
@@ -60,7 +61,7 @@ def test_processes_find_the_same_and_all_bytes_are_counted(damaged: Path, monkey
 
     sound = partitions(broker_data("clean"))
 
-    found = list(verify(sound + partitions(damaged), processes=2, done=read.append))
+    found = list(verify(sound + partitions(damaged), running=RunOptions(read.append, processes=2)))
 
     assert found == one_by_one(damaged)
     assert sum(read) > sum(segment.log.size or 0 for each in sound for segment in each.segments)

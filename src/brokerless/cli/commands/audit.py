@@ -13,6 +13,7 @@ from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request
 from brokerless.cli.selection import is_narrowed
 from brokerless.errors import UnreadableError
+from brokerless.jobs.run.types import RunOptions
 from brokerless.requests.checking import AuditRequest
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _audit(
     with (
         progress("reading", total) as done,
         closing(
-            audit_partitions(partitions, state, max_batch_bytes, spark=options.spark, done=done, say=output.say)
+            audit_partitions(partitions, state, max_batch_bytes, RunOptions(done, options.spark, output.say))
         ) as results,
     ):
         for audit in results:

@@ -10,7 +10,6 @@ from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import is_selected
-from brokerless.progress import limited
 from brokerless.requests.backups import BackupRequest
 
 DESCRIPTION = """\
@@ -67,22 +66,20 @@ def run(options: Namespace, output: Output) -> None:
     from brokerless.jobs.backup.job import backup
     from brokerless.jobs.backup.options import options_of
     from brokerless.jobs.backup.plan import plan_backup
-    from brokerless.jobs.run.job import place_of
+    from brokerless.jobs.run.job import with_rate
+    from brokerless.jobs.run.types import RunOptions
     from brokerless.log.storage.location import Location
     from brokerless.views.jobs.backup import backup_lines, lost_rows, partition_rows, snapshot_row
 
     sources = output.sources(options, "nothing was stored")
-    spark = place_of(options.spark, options.rate)
+    with_rate(RunOptions(spark=options.spark), options.rate)  # what is wrong with options is said before all is read
     how = options_of(
         request_of(BackupRequest, options, paths=options.paths, key_pairs=None), partial(is_selected, options)
     )
     with progress("reading the metadata"):
         planned = plan_backup(sources, Location.of(options.to), how)
     with progress("reading" if options.dry_run else "reading and storing", planned.size) as done:
-        result = backup(
-            planned, limited(done, options.rate),
-            spark=spark, say=output.say, processes=1 if options.rate else None,
-        )  # fmt: skip
+        result = backup(planned, with_rate(RunOptions(done, options.spark, output.say), options.rate))
     for finding in result.findings:
         if finding.severity != "info":
             output.say(str(finding))

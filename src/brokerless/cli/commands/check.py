@@ -8,7 +8,7 @@ from brokerless.cli.commands.snapshots import add_paths
 from brokerless.cli.options import add_metrics, refuse_metrics, write_metrics
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
-from brokerless.cli.requests import add_request, request_of
+from brokerless.cli.requests import add_request
 from brokerless.requests.backups import CheckRequest
 
 DESCRIPTION = """\
@@ -43,19 +43,20 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace, output: Output) -> None:
-    from brokerless.jobs.check.job import CheckReading, check_backup
+    from brokerless.jobs.check.job import check_backup
     from brokerless.jobs.check.seal import public_keys
+    from brokerless.jobs.run.job import with_rate
+    from brokerless.jobs.run.types import RunOptions
     from brokerless.log.storage.location import Location
     from brokerless.views.jobs.backup import check_lines, check_row
     from brokerless.views.metrics import check_metrics
 
     refuse_metrics(options)
-    request = request_of(CheckRequest, options)
     with progress("reading" if options.read else "listing") as done:
-        reading = CheckReading.of(request, done, output.say)
+        running = with_rate(RunOptions(done, options.spark, output.say), options.rate)
         result = check_backup(
             Location.of(options.paths[0]), options.read,
-            seal=options.seal, trusted=public_keys(options.trust), reading=reading,
+            seal=options.seal, trusted=public_keys(options.trust), running=running,
         )  # fmt: skip
     output.shown(result.findings)
     rows = [*(each.as_dict() for each in result.findings), check_row(result)]

@@ -14,6 +14,7 @@ from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import named_topics
 from brokerless.errors import UsageError
+from brokerless.jobs.run.types import RunOptions
 from brokerless.requests.writing import CompactRequest
 from brokerless.text import count_of, format_bytes, show
 from brokerless.views.findings import not_written
@@ -74,7 +75,7 @@ def run(options: Namespace, output: Output) -> None:
     results: list[CompactResult] = []
     secret = secrets.token_bytes(32)
     with progress("reading", planned.size) as done:
-        for each in compact(planned, output.damage, done, spark=request.spark, say=output.say):
+        for each in compact(planned, output.damage, RunOptions(done, request.spark, output.say)):
             result = _redacted(each, secret) if options.redact else each
             results.append(result)
             if options.json:

@@ -11,6 +11,7 @@ from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import named_topics
 from brokerless.errors import UsageError
+from brokerless.jobs.run.types import RunOptions
 from brokerless.requests.writing import ConvertRequest, UploadRequest
 from brokerless.text import count_of, format_bytes
 from brokerless.views.findings import not_written
@@ -85,7 +86,8 @@ def run(options: Namespace, output: Output) -> None:
             if options.json:
                 output.objects({**manifest.recorded_task(each).result, "isFinished": True} for each in planned.finished)
         with progress("reading", planned.size) as done:
-            for result in convert(planned, output.damage, done, spark=request.spark, say=output.say, manifest=manifest):
+            running = RunOptions(done, request.spark, output.say)
+            for result in convert(planned, output.damage, running, manifest=manifest):
                 results.append(result)
                 if result.has_other_segments:
                     output.say(segments_changed(result.task.name, result.task.base_offsets, result.base_offsets))
@@ -111,7 +113,7 @@ def _upload(options: Namespace, output: Output) -> None:
     tasks = plan_upload(sources, target_of(request), how, named)
     results: list[UploadedPartition] = []
     with progress("reading" if how.dry_run else "reading and storing", sum(each.size for each in tasks)) as done:
-        for each in upload(tasks, output.damage, done, spark=request.spark, say=output.say):
+        for each in upload(tasks, output.damage, RunOptions(done, request.spark, output.say)):
             results.append(each)
             if each.damages:
                 output.say(not_written(each.name, each.source, each.damages))

@@ -13,6 +13,7 @@ from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import is_topic_selected, named_topics, select
 from brokerless.errors import UnreadableError, UsageError
+from brokerless.jobs.run.types import RunOptions
 from brokerless.log.names import is_internal
 from brokerless.requests.comparing import DiffRequest, ReplicasRequest
 from brokerless.requests.options import options_of
@@ -165,7 +166,10 @@ def run(options: Namespace, output: Output) -> None:
 
 
 def _compare(
-    compare: Callable[..., Generator[PartitionDiff | UnreadableError]], size: int, options: Namespace, output: Output
+    compare: Callable[[RunOptions], Generator[PartitionDiff | UnreadableError]],
+    size: int,
+    options: Namespace,
+    output: Output,
 ) -> list[PartitionDiff]:
     """Compare what is ``size`` bytes; with JSON, each partition is written when it was compared."""
     from brokerless.views.jobs.diff import row
@@ -173,7 +177,7 @@ def _compare(
     found: list[PartitionDiff] = []
     with (
         progress("comparing", size) as done,
-        closing(compare(spark=options.spark, done=done, say=output.say)) as results,
+        closing(compare(RunOptions(done, options.spark, output.say))) as results,
     ):
         for each in results:
             if isinstance(each, UnreadableError):
@@ -205,7 +209,8 @@ def _compare_replicas(options: Namespace, request: DiffRequest, output: Output) 
     output.refuse_unusable("nothing was compared")
     scrub = begin_scrub(selected, options.budget, options.state)
     size = sum(each.size for one in scrub.pairs for each in one.partitions)
-    found = _compare(partial(diff, scrub.pairs, DiffSettings.of(request), work=diff_task), size, options, output)
+    compare = partial(diff, scrub.pairs, DiffSettings.of(request), work=diff_task)
+    found = _compare(lambda running: compare(running=running), size, options, output)
     scrub.add(found)
     compared = Diff(found)
     output.note_findings(not compared.is_same)

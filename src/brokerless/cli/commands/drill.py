@@ -11,6 +11,7 @@ from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import is_narrowed, is_selected
+from brokerless.jobs.run.types import RunOptions
 from brokerless.requests.backups import DrillRequest
 
 DESCRIPTION = """\
@@ -69,7 +70,7 @@ def run(options: Namespace, output: Output) -> None:
             return
         size = 2 * sum(each.size for each in chosen)
         with progress("rebuilding and verifying", None if request.spread else size) as done:
-            result = drill(log.directory, DrillOptions.of(request, is_tried), done)
+            result = drill(log.directory, DrillOptions.of(request, is_tried), RunOptions(done))
         evidence.write(result, log.directory)
         write_drill_page(result, options.html)
         output.note_findings(not result.is_clean)

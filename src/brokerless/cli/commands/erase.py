@@ -13,6 +13,7 @@ from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import is_named, is_selected, named_topics
 from brokerless.errors import UsageError
+from brokerless.jobs.run.types import RunOptions
 from brokerless.requests.backups import BackupErasureRequest
 from brokerless.requests.options import options_of
 from brokerless.requests.writing import EraseRequest
@@ -98,7 +99,8 @@ def run(options: Namespace, output: Output) -> None:
     path = os.fspath(request.manifest or "")
     partitions = [each for source in sources for each in source.partitions]
     named = named_topics(partitions, options)
-    results = erase_logs(sources, request, output.damage, progress, named=named, say=output.say)
+    running = RunOptions(spark=request.spark, say=output.say)
+    results = erase_logs(sources, request, output.damage, progress, named=named, running=running)
     fields, copies, replicas = results.fields, results.copies, results.replicas
     if results.finished:
         output.say(f"{count_of(results.finished, 'partition')} done before, as {path} says")
@@ -157,7 +159,7 @@ def _erase_backup(options: Namespace, output: Output) -> None:
     )  # fmt: skip
     how = backup_options_of(request, partial(is_selected, options), partial(is_named, options))
     with progress("reading") as done:
-        result = erase_backup(locations[0], how, done, spark=options.spark, say=output.say)
+        result = erase_backup(locations[0], how, RunOptions(done, options.spark, output.say))
     for finding in result.findings:
         output.damage(finding)
     lines = erasure_lines(result, None if request.manifest is None else os.fspath(request.manifest), request.sign_key)

@@ -10,6 +10,7 @@ from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import named_topics
+from brokerless.jobs.run.types import RunOptions
 from brokerless.log import names
 from brokerless.requests.writing import ExportRequest
 from brokerless.text import count_of, format_bytes
@@ -88,7 +89,7 @@ def run(options: Namespace, output: Output) -> None:
             name, offsets = names.partition_directory(topic, partition), _offsets(first, after - 1)
             output.say(f"{name}: an earlier run left out {offsets}, and here they are damaged, too")
     with progress("reading", sum(task.size for task in planned.tasks)) as done:
-        for each in export(planned, output.damage, spark=request.spark, done=done, say=output.say):
+        for each in export(planned, output.damage, RunOptions(done, request.spark, output.say)):
             exported.append(each)
             _report_left_out(output, each)
             if options.json:

@@ -22,6 +22,7 @@ from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.values import count, size, size_or_0
 from brokerless.errors import UsageError
+from brokerless.jobs.run.types import RunOptions
 from brokerless.log import names
 from brokerless.log.storage.location import Location
 from brokerless.text import count_of, format_bytes
@@ -156,9 +157,7 @@ def run(options: Namespace, output: Output) -> None:
             inputs,
             Location(options.to),
             Loading(placement, settings, config, options.dry_run),
-            spark=options.spark,
-            done=done,
-            say=output.say,
+            RunOptions(done, options.spark, output.say),
             before_commit=before_commit,
         )
     if loaded.control_records:

@@ -9,6 +9,7 @@ from brokerless.cli.options import add_remote
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
+from brokerless.jobs.run.types import RunOptions
 from brokerless.requests.recovery import MergeRequest
 from brokerless.text import count_of, format_bytes
 from brokerless.views.table import where_written
@@ -57,7 +58,7 @@ def run(options: Namespace, output: Output) -> None:
     written = 0 if options.dry_run else sum(max(replica.size for replica in task.replicas) for task in planned.tasks)
     total = planned.size + written
     with progress("reading" if options.dry_run else "reading and writing", total) as done:
-        for result in merge(planned, output.replica_damage, done, spark=request.spark, say=output.say):
+        for result in merge(planned, output.replica_damage, RunOptions(done, request.spark, output.say)):
             results.append(result)
             if options.json:
                 output.objects([row(result)])

@@ -9,6 +9,7 @@ from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request
 from brokerless.errors import UsageError
+from brokerless.jobs.run.types import RunOptions
 from brokerless.requests.comparing import ProveRequest
 from brokerless.text import count_of
 from brokerless.views.proof_page import copied_text, scope_text
@@ -80,7 +81,7 @@ def run(options: Namespace, output: Output) -> None:
         keys=load_private_keys(dict(options.key_pairs)),
     )
     with progress("checking") as done:
-        proof = prove(proving, done=done, spark=options.spark, say=output.say, processes=None)
+        proof = prove(proving, running=RunOptions(done, options.spark, output.say))
     if options.html is not None:
         if isinstance(proof, BackupProof):
             raise UsageError("--html: a page is of logs, and this manifest is of a backup; use --json")

@@ -10,6 +10,7 @@ from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request
 from brokerless.errors import UsageError
+from brokerless.jobs.run.types import RunOptions
 from brokerless.requests.checking import ReportRequest
 from brokerless.text import show_name
 
@@ -62,16 +63,17 @@ def run(options: Namespace, output: Output) -> None:
             continue
         if backup is not None:
             refuse_other_cluster(backup, log.directory)
-        bound, say = options.max_batch_bytes, output.say
+        bound = options.max_batch_bytes
         with progress("reading", sum(each.size for each in chosen)) as done:
+            running = RunOptions(done, say=output.say)
             if options.json:
-                figures = gather(log.directory, chosen, max_batch_bytes=bound, done=done, say=say)
+                figures = gather(log.directory, chosen, max_batch_bytes=bound, running=running)
                 output.objects(json_rows(figures))
                 output.objects(() if backup is None else [backup.as_dict()])
             else:
                 figures = write_report(
                     log.directory, chosen, ReportFile(options.to, backup),
-                    max_batch_bytes=bound, processes=None, done=done, say=say,
+                    max_batch_bytes=bound, running=running,
                 )  # fmt: skip
         if not options.json:
             output.prose(f"written to {show_name(options.to)}")

@@ -9,6 +9,7 @@ from brokerless.cli.options import add_remote
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
+from brokerless.jobs.run.types import RunOptions
 from brokerless.requests.writing import SalvageRequest
 from brokerless.text import count_of, format_bytes
 from brokerless.views.table import segments_changed, where_written
@@ -55,7 +56,7 @@ def run(options: Namespace, output: Output) -> None:
     results: list[SalvageResult] = []
     total = planned.size * (1 if options.dry_run else 2)
     with progress("reading" if options.dry_run else "reading and writing", total) as done:
-        for result in salvage(planned, output.damage, done, spark=request.spark, say=output.say):
+        for result in salvage(planned, output.damage, RunOptions(done, request.spark, output.say)):
             results.append(result)
             if result.has_other_segments:
                 output.say(segments_changed(result.task.name, result.live_base_offsets, result.base_offsets))

@@ -12,6 +12,7 @@ from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.values import price
+from brokerless.jobs.run.types import RunOptions
 from brokerless.requests.checking import SizeRequest
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def run(options: Namespace, output: Output) -> None:
     plans = plan(partitions, settings_of(request))
     with (
         progress("measuring", work_of(plans)) as done,
-        closing(size_planned(plans, spark=request.spark, done=done, say=output.say)) as sizes,
+        closing(size_planned(plans, RunOptions(done, request.spark, output.say))) as sizes,
     ):
         for each in sizes:
             topic = _redacted(each, secret) if options.redact else each

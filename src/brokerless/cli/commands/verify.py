@@ -19,6 +19,7 @@ from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.requests import add_request, request_of
 from brokerless.errors import UnreadableError
+from brokerless.jobs.run.types import RunOptions
 from brokerless.requests.checking import VerifyRequest
 
 DESCRIPTION = """\
@@ -80,7 +81,7 @@ def run(options: Namespace, output: Output) -> None:
     with (
         progress("reading", total) as done,
         closing(
-            verify(partitions, max_batch_bytes, spark=request.spark, done=done, say=output.say, turn=turn)
+            verify(partitions, max_batch_bytes, RunOptions(done, request.spark, output.say), turn=turn)
         ) as findings,
     ):
         for finding in findings:

@@ -40,7 +40,7 @@ from brokerless.jobs.audit.sequences import SequenceCheck
 from brokerless.jobs.audit.timestamps import TimestampCheck
 from brokerless.jobs.audit.transactions import OpenTransaction, TransactionCheck
 from brokerless.jobs.run.job import in_order, run
-from brokerless.jobs.run.types import NONE
+from brokerless.jobs.run.types import HERE, RunOptions
 from brokerless.jobs.segment_checks import (
     SegmentScan,
     are_indexes_needed,
@@ -64,8 +64,7 @@ from brokerless.log.segment import Chunk
 from brokerless.log.storage.paths import is_remote
 from brokerless.log.tiered.detection import is_joined, is_tiered
 from brokerless.log.tiered.segments import DAMAGED_SEGMENT
-from brokerless.progress import Done, Say, ignore
-from brokerless.requests.option_types import Spark
+from brokerless.progress import Done, ignore
 from brokerless.tables.segment_summary import SegmentSummary, add_chunk
 from brokerless.text import short_html, short_repr
 
@@ -176,22 +175,15 @@ def audit_partitions(
     partitions: Sequence[PartitionPath],
     state: DirectoryState,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-    *,
-    spark: Spark = NONE,
-    done: Done = ignore,
-    say: Say = ignore,
-    processes: int | None = None,
+    running: RunOptions = HERE,
 ) -> Generator[PartitionAudit | UnreadableError]:
-    """Yield what :func:`audit_partition` says of each partition, in this order, or the error that it raises. ``spark``,
-    ``done``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them."""
+    """Yield what :func:`audit_partition` says of each partition, in this order, or the error that it raises."""
     now_ms = clock.now()
     tasks = [
         AuditTask(each, state.of(each), now_ms, max_batch_bytes=max_batch_bytes, was_clean=state.was_clean)
         for each in partitions
     ]
-    name = "brokerless audit"
-    results = run(audit_task, tasks, spark=spark, done=done, say=say, name=name, processes=processes)
-    with closing(results):
+    with closing(run(audit_task, tasks, running, name="brokerless audit")) as results:
         yield from in_order(results)
 
 

@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from brokerless import clock
 from brokerless.errors import UsageError
@@ -28,7 +28,7 @@ from brokerless.jobs.backup.second_look import SecondLook, look_again, metadata_
 from brokerless.jobs.backup.sets.joining import JoinedSet, join_parts
 from brokerless.jobs.backup.sets.leaders import topic_leaders
 from brokerless.jobs.run.job import in_order, longest_first, run
-from brokerless.jobs.run.types import NONE
+from brokerless.jobs.run.types import HERE, NONE, RunOptions
 from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
 from brokerless.log.backups.names import SnapshotName
@@ -53,8 +53,7 @@ from brokerless.log.tiered.detection import backup_at
 from brokerless.log.tiered.listing.stored_objects import check_sizes, sizes_in
 from brokerless.log.tiered.object_names import segment_directory
 from brokerless.log.tiered.writing.encryption import DataKey
-from brokerless.progress import Done, Say, ignore
-from brokerless.requests.option_types import Spark
+from brokerless.progress import Done
 from brokerless.text import short_html, short_repr
 
 if TYPE_CHECKING:
@@ -90,30 +89,24 @@ class BackupResult:
 
 def backup(
     plan: BackupPlan,
-    done: Done = ignore,
-    *,
-    spark: Spark = NONE,
-    say: Say = ignore,
-    processes: int | None = None,
+    running: RunOptions = HERE,
 ) -> BackupResult:
-    """Runs a plan. ``done`` is called with the bytes that were read. ``spark``, ``say``, ``processes``: as
-    :func:`brokerless.jobs.run.job.run` takes them. Raises :class:`UnwritableError`; then there is no new snapshot; and
-    UsageError for Spark where brokers run: what they have open is read where it is."""
+    """Run a plan. Raises :class:`UnwritableError`; then there is no new snapshot; and UsageError for Spark where
+    brokers run: what they have open is read where it is."""
     try:
-        if plan.cut is not None and spark not in (NONE, None):
+        if plan.cut is not None and running.spark not in (NONE, None):
             raise UsageError("--spark is for disks of stopped brokers and snapshots of volumes; these brokers run")
-        place = spark if plan.cut is None else NONE
-        return _backup(plan, partial(_results, done=done, spark=place, say=say, processes=processes), done)
+        return _backup(plan, running if plan.cut is None else replace(running, spark=NONE))
     finally:
         if plan.cut is not None:
             plan.cut.pinned.close()
 
 
-def _backup(plan: BackupPlan, results_of: _ResultsOf, done: Done) -> BackupResult:
+def _backup(plan: BackupPlan, running: RunOptions) -> BackupResult:
     place, dry_run, run_id, began = plan.place, plan.options.dry_run, os.urandom(4).hex(), clock.now()
     if not dry_run:
         _begin(place, plan.how.data_key, run_id)
-    look = _run(plan, results_of, done)
+    look = _run(plan, running)
     results = look.results
     files: list[SnapshotFile] = []
     cut = None if plan.cut is None else _cut_of(plan, results)
@@ -214,23 +207,24 @@ def _check_there(place: BackupPlace, segments: Sequence[SnapshotSegment]) -> Non
             raise UsageError(f"{finding}; prune ran meanwhile: run again, and give prune a longer --grace")
 
 
-def _run(plan: BackupPlan, results_of: _ResultsOf, done: Done) -> SecondLook:
+def _run(plan: BackupPlan, running: RunOptions) -> SecondLook:
     """Copies what does not stay first: what retention deletes next, then logs that are pinned, at last the metadata."""
     if plan.cut is None:
-        results = tuple(results_of(plan.tasks, longest_first(plan.tasks), run_task))
-        return SecondLook(results, plan.metadata_replica, plan.metadata, (), cluster=plan.cluster)
+        found = _results(plan.tasks, longest_first(plan.tasks), run_task, running)
+        return SecondLook(tuple(found), plan.metadata_replica, plan.metadata, (), cluster=plan.cluster)
     pinned, last = plan.cut.pinned, [each for each in plan.tasks if each.place.topic == names.CLUSTER_METADATA]
     others = [each for each in plan.tasks if each not in last]
     inside = [any(pinned.find_any(path) for files in each.files for path in files.paths) for each in others]
     first = [each for each, is_pinned in zip(others, inside, strict=True) if not is_pinned]
     second = [each for each, is_pinned in zip(others, inside, strict=True) if is_pinned]
+    alone = replace(running, processes=1)
     results = [
-        *results_of(first, by_expiry(first, plan.cluster), run_task),
-        *results_of(second, range(len(second)), partial(run_task, pinned=pinned), processes=1),
+        *_results(first, by_expiry(first, plan.cluster), run_task, running),
+        *_results(second, None, partial(run_task, pinned=pinned), alone),
     ]
-    look = look_again(plan, [*first, *second], results, done)
+    look = look_again(plan, [*first, *second], results, running.done)
     tasks = [metadata_task(plan, each, look) for each in last]
-    stored = results_of(tasks, range(len(tasks)), run_task, processes=1)
+    stored = _results(tasks, None, run_task, alone)
     return replace(look, results=tuple(sorted((*look.results, *stored), key=_name_of)))
 
 
@@ -239,31 +233,15 @@ def _name_of(result: BackupTaskResult) -> tuple[str, TopicPartition]:
     return "" if found is None else found.topic, result.place
 
 
-_Work = Callable[[BackupTask, Done], BackupTaskResult]
-
-
-class _ResultsOf(Protocol):
-    def __call__(
-        self, tasks: Sequence[BackupTask], order: Sequence[int], work: _Work, /, *, processes: int | None = ...
-    ) -> list[BackupTaskResult]:
-        """The results of tasks, which are begun in an order."""
-        ...
-
-
 def _results(
     tasks: Sequence[BackupTask],
-    order: Sequence[int],
-    work: _Work,
-    *,
-    done: Done,
-    spark: Spark,
-    say: Say,
-    processes: int | None,
+    order: Sequence[int] | None,
+    work: Callable[[BackupTask, Done], BackupTaskResult],
+    running: RunOptions,
 ) -> list[BackupTaskResult]:
-    begun = [tasks[each] for each in order]
-    running = run(work, begun, spark=spark, done=done, say=say, name="brokerless backup", processes=processes)
-    with closing(running):
-        return list(in_order((order[at], value) for at, value in running))
+    """Return the results of tasks, which are begun in an order."""
+    with closing(run(work, tasks, running, name="brokerless backup", order=order)) as values:
+        return list(in_order(values))
 
 
 def _snapshot(

@@ -24,7 +24,7 @@ from brokerless.jobs.check.snapshots import load_with_segments
 from brokerless.jobs.erase.selection import Selection, selected_by
 from brokerless.jobs.forget.prune import GRACE_MS
 from brokerless.jobs.run.job import in_order, longest_first, run
-from brokerless.jobs.run.types import NONE
+from brokerless.jobs.run.types import HERE, RunOptions
 from brokerless.log import names
 from brokerless.log.backups.names import SnapshotName
 from brokerless.log.backups.place import BackupPlace
@@ -39,9 +39,7 @@ from brokerless.log.tiered.listing.stored_objects import check_sizes, sizes_in
 from brokerless.log.tiered.object_names import segment_directory
 from brokerless.log.tiered.options import load_private_keys
 from brokerless.log.tiered.writing.objects import UploadPlace
-from brokerless.progress import Done, Say, ignore
 from brokerless.requests.backups import BackupErasureRequest
-from brokerless.requests.option_types import Spark
 from brokerless.tables.read_options import bound
 from brokerless.text import short_html, short_repr
 
@@ -125,14 +123,9 @@ class BackupErasure:
 def erase_backup(
     location: Location,
     options: ErasedOptions,
-    done: Done = ignore,
-    *,
-    spark: Spark = NONE,
-    say: Say = ignore,
-    processes: int | None = None,
+    running: RunOptions = HERE,
 ) -> BackupErasure:
-    """``location``: a backup. ``done`` is called with the bytes that were read. ``spark``, ``say``, ``processes``: as
-    :func:`brokerless.jobs.run.job.run` takes them.
+    """Erase records in all snapshots of a backup.
 
     Raises :class:`UsageError` for one snapshot of a backup, topics that no snapshot has, a manifest that cannot be
     written, and an encrypted backup without a private key; UnreadableError where a snapshot cannot be read, as nobody
@@ -152,11 +145,8 @@ def erase_backup(
         for each in partitions
         for segment in known[each].values()
     ]
-    order = longest_first(tasks)
-    begun = [tasks[each] for each in order]
-    running = run(run_task, begun, spark=spark, done=done, say=say, name="brokerless erase", processes=processes)
-    with closing(running):
-        results = list(in_order((order[at], value) for at, value in running))
+    with closing(run(run_task, tasks, running, name="brokerless erase", order=longest_first(tasks))) as values:
+        results = list(in_order(values))
     _refuse_unread(results)
     replaced = tuple(each.replaced for each in results if each.replaced is not None)
     findings = [finding for each in results for finding in each.findings]

@@ -34,7 +34,7 @@ from brokerless.jobs.prove.job import prove as prove_logs
 from brokerless.jobs.prove.scope import selected_outside
 from brokerless.jobs.prove.search import PatternSearch
 from brokerless.jobs.run.job import in_order, run
-from brokerless.jobs.run.types import NONE
+from brokerless.jobs.run.types import ALONE, RunOptions
 from brokerless.log import names
 from brokerless.log.backups.place import BackupPlace
 from brokerless.log.segment import check_checksums, scan
@@ -49,8 +49,7 @@ from brokerless.log.tiered.manifest import LIMIT, parse_manifest
 from brokerless.log.tiered.object_names import ObjectKind, parse_partition
 from brokerless.log.tiered.segment_log import open_log
 from brokerless.log.tiered.segments import RemoteSegment
-from brokerless.progress import Done, Report, Say, ignore
-from brokerless.requests.option_types import Spark
+from brokerless.progress import Done, Report, ignore
 from brokerless.text import count_of
 from brokerless.values import WrongJsonError
 
@@ -111,21 +110,15 @@ class _SearchTask:
 def prove(
     proving: Proving,
     report: Report = ignore,
-    done: Done = ignore,
-    *,
-    spark: Spark = NONE,
-    say: Say = ignore,
-    processes: int | None = 1,
+    running: RunOptions = ALONE,
 ) -> Proof:
     """Checks the manifest of an erasure, of logs or in a backup; as :func:`brokerless.jobs.prove.job.prove`."""
     if not proving.manifest.is_directory() and is_of_backup(manifest := load_manifest(proving.manifest.path)):
-        return _prove_backup(proving, manifest, report, done, processes=processes)
-    return prove_logs(proving, report, done, spark=spark, say=say, processes=processes)
+        return _prove_backup(proving, manifest, report, RunOptions(running.done, processes=running.processes))
+    return prove_logs(proving, report, running)
 
 
-def _prove_backup(
-    proving: Proving, manifest: SignedManifest, report: Report, done: Done, *, processes: int | None
-) -> BackupProof:
+def _prove_backup(proving: Proving, manifest: SignedManifest, report: Report, running: RunOptions) -> BackupProof:
     """Checks a manifest, and searches all segments that the bucket has, also those that no snapshot reads.
 
     Raises :class:`UnreadableError` for what is no manifest or backup, and :class:`UsageError`.
@@ -145,13 +138,13 @@ def _prove_backup(
     proof.searched, proof.unsearched = len(search.patterns), search.left_out
     tasks = list(_tasks(place, claim, proving, search if search.patterns else None, listed=listed, report=add))
     proof.objects = len(tasks)
-    with closing(run(search_task, tasks, done=done, name="brokerless prove", processes=processes)) as results:
+    with closing(run(search_task, tasks, running, name="brokerless prove")) as results:
         for findings in in_order(results):
             for each in findings:
                 add(each)
     if search.patterns:
         keys = _keys(place, proving)
-        proof.files = search_files(place, search, keys, proving.max_batch_bytes, report=add, done=done)
+        proof.files = search_files(place, search, keys, proving.max_batch_bytes, report=add, done=running.done)
     return proof
 
 

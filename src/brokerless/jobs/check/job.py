@@ -20,8 +20,8 @@ from brokerless.findings import Finding, Kind
 from brokerless.jobs.check.seal import check_seal, unsigned_findings, unsigned_snapshots
 from brokerless.jobs.check.snapshots import load_parts, load_with_segments
 from brokerless.jobs.ledger import Checked, Ledger
-from brokerless.jobs.run.job import longest_first, place_of, run
-from brokerless.jobs.run.types import NONE
+from brokerless.jobs.run.job import longest_first, run
+from brokerless.jobs.run.types import HERE, RunOptions
 from brokerless.jobs.turns import Item, Turn
 from brokerless.log.backups.place import BackupPlace
 from brokerless.log.backups.snapshot import Snapshot, SnapshotFile, SnapshotSegment
@@ -39,9 +39,7 @@ from brokerless.log.tiered.listing.stored_objects import (
 )
 from brokerless.log.tiered.object_names import object_name, segment_directory
 from brokerless.log.tiered.segments import object_missing
-from brokerless.progress import Done, Say, ignore, limited
-from brokerless.requests.backups import CheckRequest
-from brokerless.requests.option_types import Spark
+from brokerless.progress import Done
 from brokerless.text import short_html, short_repr
 
 ReadExtent = int | Literal["all"]
@@ -93,30 +91,13 @@ class _ObjectsTask:
         return sum(map(_stored_size, self.segments))
 
 
-@dataclass(frozen=True, slots=True)
-class CheckReading:
-    """How objects are read: ``done`` is called with the bytes that were read; ``spark``, ``say`` and ``processes`` are
-    as :func:`brokerless.jobs.run.job.run` takes them."""
-
-    done: Done = ignore
-    spark: Spark = NONE
-    say: Say = ignore
-    processes: int | None = None
-
-    @classmethod
-    def of(cls, request: CheckRequest, done: Done, say: Say = ignore, processes: int | None = None) -> CheckReading:
-        """Return what was requested. Raises :class:`UsageError` for a rate of bytes that several processes read."""
-        spark = place_of(request.spark, request.rate)
-        return cls(limited(done, request.rate), spark, say, 1 if request.rate else processes)
-
-
 def check_backup(
     location: Location,
     read: ReadExtent | None = None,
     *,
     seal: str | None = None,
     trusted: Sequence[bytes] = (),
-    reading: CheckReading | None = None,
+    running: RunOptions = HERE,
 ) -> CheckResult:
     """``location``: a backup, of which all snapshots are checked, or ``URL@SNAPSHOT``. ``read``: what is read; of a
     number of bytes, a ledger in the backup keeps what was read when. ``seal``: a file with what was
@@ -172,7 +153,7 @@ def check_backup(
             turn.add(_checked_file(stored, turn, [finding for each, finding in of_files if each == stored]))
         tasks = _chosen_tasks(tasks, turn)
     if read is not None:
-        findings += _read_all(tasks, reading or CheckReading(), turn)
+        findings += _read_all(tasks, running, turn)
     if turn is not None:
         turn.end()
     unnamed = None if not is_all else _unnamed(place, set(segments))
@@ -269,18 +250,13 @@ def _check_keys(place: BackupPlace, snapshots: Sequence[Snapshot]) -> Iterator[F
     yield from (each for each in side_by_side(load, range(len(runs)), place.location.is_remote) if each)
 
 
-def _read_all(tasks: Sequence[_ObjectsTask], how: CheckReading, turn: Turn | None) -> list[Finding]:
-    order = longest_first(tasks)
-    begun = [tasks[each] for each in order]
-    running = run(
-        read_task, begun, spark=how.spark, done=how.done, say=how.say, name="brokerless check", processes=how.processes
-    )
+def _read_all(tasks: Sequence[_ObjectsTask], running: RunOptions, turn: Turn | None) -> list[Finding]:
     found: dict[int, list[Finding]] = {}
-    with closing(running):
-        for at, value in running:
-            found[order[at]] = value
+    with closing(run(read_task, tasks, running, name="brokerless check", order=longest_first(tasks))) as results:
+        for at, value in results:
+            found[at] = value
             if turn is not None:
-                turn.add(_checked_segment(tasks[order[at]], turn, value))
+                turn.add(_checked_segment(tasks[at], turn, value))
     return [finding for at in range(len(tasks)) for finding in found[at]]
 
 

@@ -30,7 +30,7 @@ from brokerless.jobs.rewrite.plan import (
     target_partitions,
 )
 from brokerless.jobs.rewrite.run import PartitionResult, Rewrite, TaskResult, places, result_of, rewrite
-from brokerless.jobs.run.types import NONE
+from brokerless.jobs.run.types import HERE, RunOptions
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_epochs
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
@@ -40,8 +40,7 @@ from brokerless.log.config import UNBOUNDED
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
-from brokerless.progress import Done, Report, Say, ignore
-from brokerless.requests.option_types import Spark
+from brokerless.progress import Done, Report, ignore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,21 +167,13 @@ def _checkpoint(source: PartitionPath) -> int | None:
 def compact(
     plan: Plan[CompactTask],
     report: Report,
-    done: Done = ignore,
-    *,
-    spark: Spark = NONE,
-    say: Say = ignore,
-    processes: int | None = None,
+    running: RunOptions = HERE,
 ) -> Generator[CompactResult]:
     """Runs a plan, and commits partitions without damage, all at the end; the results come in the order of the tasks.
 
-    ``report`` is called with every finding, before anything is committed; what it raises ends the job. ``done`` is
-    called with the bytes that were read. ``spark``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run`.
+    ``report`` is called with every finding, before anything is committed; what it raises ends the job.
     """
-
-    return rewrite(
-        Rewrite("compact", run_task, result_of), plan, report, done, spark=spark, say=say, processes=processes
-    )
+    return rewrite(Rewrite("compact", run_task, result_of), plan, report, running)
 
 
 def run_task(task: CompactTask, done: Done) -> TaskResult[CompactResult]:

@@ -35,7 +35,7 @@ from brokerless.jobs.rewrite.plan import (
 )
 from brokerless.jobs.rewrite.reading import RewriteReader, files_that_are_read
 from brokerless.jobs.rewrite.run import PartitionResult, Rewrite, places, rewrite
-from brokerless.jobs.run.types import NONE
+from brokerless.jobs.run.types import HERE, RunOptions
 from brokerless.kafka_names import Isolation
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs
@@ -50,8 +50,7 @@ from brokerless.log.ranges import from_log_start
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import full_path
 from brokerless.log.write.follower_append import whole_batches
-from brokerless.progress import Done, Report, Say, ignore
-from brokerless.requests.option_types import Spark
+from brokerless.progress import Done, Report
 from brokerless.requests.writing import ConvertRequest
 from brokerless.tables.read_options import bound
 
@@ -209,20 +208,16 @@ def _is_finished(source: PartitionPath, manifest: JobManifest, target: OfTarget,
 def convert(
     plan: Plan[ConvertTask],
     report: Report,
-    done: Done = ignore,
+    running: RunOptions = HERE,
     *,
-    spark: Spark = NONE,
-    say: Say = ignore,
     manifest: JobManifest | None = None,
-    processes: int | None = None,
 ) -> Generator[ConvertResult]:
     """Runs a plan, and commits partitions without damage; the results come in the order of the tasks. With a manifest,
     each partition is committed when it is finished, and a later run continues; without one, all are committed together
     at the end, as no later run could continue.
 
-    ``report`` is called with every finding, before what it is in is committed; what it raises ends the job. ``done`` is
-    called with the bytes that were read. ``manifest``: where what was read and written is recorded. ``spark``, ``say``,
-    ``processes``: as :func:`brokerless.jobs.run.job.run` takes them.
+    ``report`` is called with every finding, before what it is in is committed; what it raises ends the job.
+    ``manifest``: where what was read and written is recorded.
     """
 
     def take(task: ConvertTask, value: Rewritten) -> tuple[ConvertResult, StagedPartition | None]:
@@ -242,7 +237,7 @@ def convert(
     has_manifest = manifest is not None
     key = None if manifest is None else full_path(manifest.path)
     job = Rewrite("convert", run_task, take, has_manifest=has_manifest, commits_each=has_manifest, job_of=lambda _: key)
-    return rewrite(job, plan, report, done, spark=spark, say=say, processes=processes)
+    return rewrite(job, plan, report, running)
 
 
 def run_task(task: ConvertTask, done: Done) -> Rewritten:

@@ -42,15 +42,14 @@ from brokerless.jobs.diff.partition_diff import (
     Uncompared,
 )
 from brokerless.jobs.run.job import in_order, run
-from brokerless.jobs.run.types import NONE
+from brokerless.jobs.run.types import HERE, RunOptions
 from brokerless.log.directory import PartitionPath
 from brokerless.log.partition import Reading, read_partition
 from brokerless.log.ranges import Range
 from brokerless.log.seek import end_offset
 from brokerless.log.segment import Chunk
-from brokerless.progress import Done, Say, ignore
+from brokerless.progress import Done, ignore
 from brokerless.requests.comparing import DiffRequest, ReplicasRequest
-from brokerless.requests.option_types import Spark
 from brokerless.tables.read_options import bound
 
 LISTED = 10
@@ -109,17 +108,12 @@ def diff(
     settings: DiffSettings,
     *,
     work: Callable[[DiffTask[PairT], Done], list[PartitionDiff | UnreadableError]],
-    spark: Spark = NONE,
-    done: Done = ignore,
-    say: Say = ignore,
-    processes: int | None = None,
+    running: RunOptions = HERE,
 ) -> Generator[PartitionDiff | UnreadableError]:
     """Yield the comparisons of each pair, in this order, or why a side of it cannot be read. ``work``: what compares
-    one, :func:`diff_task` for partitions. ``spark``, ``done``, ``say``, ``processes``: as
-    :func:`brokerless.jobs.run.job.run` takes them."""
+    one, :func:`diff_task` for partitions."""
     tasks = [DiffTask(each, settings) for each in pairs]
-    results = run(work, tasks, spark=spark, done=done, say=say, name="brokerless diff", processes=processes)
-    with closing(results):
+    with closing(run(work, tasks, running, name="brokerless diff")) as results:
         for found in in_order(results):
             yield from found
 
@@ -188,7 +182,9 @@ def _compare_pair(pair: Pair, settings: DiffSettings, stack: ExitStack, done: Do
     }
     left, right = summaries["left"], summaries["right"]
     result = replace(result, left=left, right=right)
-    comparison = _PairComparison(pair, settings, done, hasher, partitions=partitions, summaries=summaries, headers=headers)
+    comparison = _PairComparison(
+        pair, settings, done, hasher, partitions=partitions, summaries=summaries, headers=headers
+    )
     if pair.anchors is not None:
         return _compare_sequence(comparison, result, pair.anchors)
     if pair.runs is not None:

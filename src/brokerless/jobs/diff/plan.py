@@ -22,6 +22,7 @@ from brokerless.jobs.diff.pairing import (
 from brokerless.jobs.diff.pairs import Pair, Side
 from brokerless.jobs.diff.partition_diff import PartitionDiff
 from brokerless.jobs.diff.topics import TopicPair, by_key, decoded_topics, diff_topic_task, pair_topics
+from brokerless.jobs.run.types import RunOptions
 from brokerless.progress import Done, Report
 from brokerless.requests.comparing import DiffRequest
 
@@ -46,9 +47,9 @@ class DiffPlan:
         """Bytes to read."""
         return sum(each.size for pair in self.pairs for each in pair.partitions)
 
-    def compare_records(self, **running: Any) -> Generator[PartitionDiff | UnreadableError]:
-        """Yield as :func:`brokerless.jobs.diff.job.diff`, which takes ``running``."""
-        return diff(self.pairs, self.settings, work=self.work, **running)
+    def compare_records(self, running: RunOptions) -> Generator[PartitionDiff | UnreadableError]:
+        """Yield as :func:`brokerless.jobs.diff.job.diff`."""
+        return diff(self.pairs, self.settings, work=self.work, running=running)
 
     def compare_others(self, report: Report) -> BesideRecords:
         """Compare what is not records, as :func:`compare_beside_records`."""

@@ -27,6 +27,7 @@ from brokerless.jobs.drill.served import compare_served
 from brokerless.jobs.rebuild.from_snapshot.disks import is_snapshot
 from brokerless.jobs.rebuild.job import rebuild
 from brokerless.jobs.rebuild.plan import Rebuild, RebuildOptions
+from brokerless.jobs.run.types import HERE, RunOptions
 from brokerless.jobs.verify.job import verify
 from brokerless.log import names
 from brokerless.log.backups.snapshot import SnapshotPartition
@@ -35,7 +36,7 @@ from brokerless.log.storage.guarded_files import make_directory
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.tiered.detection import snapshot_path
-from brokerless.progress import Done, ignore
+from brokerless.progress import Done
 from brokerless.requests.backups import DrillRequest
 from brokerless.tables.read_options import bound
 from brokerless.text import count_of
@@ -71,10 +72,9 @@ class DrillOptions:
         return cls(request.spread, scratch, kafka, max_batch_bytes=request.max_batch_bytes, is_chosen=is_chosen)
 
 
-def drill(
-    snapshot: LogDirectory, options: DrillOptions, done: Done = ignore, *, processes: int | None = None
-) -> DrillResult:
-    """``snapshot``: the log directory that it is. ``done`` is called with the bytes that were written, and then read.
+def drill(snapshot: LogDirectory, options: DrillOptions, running: RunOptions = HERE) -> DrillResult:
+    """Try a snapshot, by the log directory that it is. ``done`` of ``running`` is called with the bytes that were
+    written, and then read.
 
     Raises :class:`UsageError` for what is no snapshot, and what cannot be rebuilt as requested, UnreadableError for
     segments whose key is missing, and UnwritableError."""
@@ -86,7 +86,7 @@ def drill(
     tried = [each for each in vector if options.is_chosen is None or options.is_chosen(each.topic, each.partition)]
     began = clock.now()
     with _scratch(options.scratch) as path:
-        checks = tuple(_checks(snapshot, path, options, tried, done=done, processes=processes))
+        checks = tuple(_checks(snapshot, path, options, tried, running=running))
     kafka = options.kafka if any(each.name == "broker" for each in checks) else None
     not_tried = (
         NO_BROKER if kafka is None else NOT_SERVED,
@@ -132,12 +132,10 @@ def _checks(
     scratch: str,
     options: DrillOptions,
     vector: Sequence[SnapshotPartition],
-    *,
-    done: Done,
-    processes: int | None,
+    running: RunOptions,
 ) -> Iterator[DrillCheck]:
     """Yield each check; none but the first where nothing can be rebuilt."""
-    rebuilt, check = _rebuild(snapshot, scratch, options, done)
+    rebuilt, check = _rebuild(snapshot, scratch, options, running.done)
     yield check
     if rebuilt is None:
         return
@@ -147,7 +145,7 @@ def _checks(
         replicas[each.place].append(each)
     limit = bound(options.max_batch_bytes)
     partitions = [each for own in replicas.values() for each in own]
-    yield _verify(partitions, limit, done, processes)
+    yield _verify(partitions, limit, running)
     yield _start(rebuilt, directories, limit)
     place = snapshot_path(snapshot.location) or snapshot.path
     yield _timed("offsets", lambda: compare_offsets(vector, replicas, place, limit))
@@ -186,10 +184,10 @@ def _rebuild(
     return rebuilt, check
 
 
-def _verify(partitions: Sequence[PartitionPath], limit: int, done: Done, processes: int | None) -> DrillCheck:
+def _verify(partitions: Sequence[PartitionPath], limit: int, running: RunOptions) -> DrillCheck:
     """Verify what was rebuilt, as :mod:`brokerless.jobs.verify` does; errors are what it fails for."""
     began = clock.now()
-    with closing(verify(partitions, limit, done=done, processes=processes)) as results:
+    with closing(verify(partitions, limit, running)) as results:
         found = [each.finding(each.path) if isinstance(each, UnreadableError) else each for each in results]
     counts = {"logs": len(partitions), "bytes": sum(each.size for each in partitions)}
     is_clean = not any(each.severity == "error" for each in found)

@@ -20,6 +20,7 @@ from brokerless.jobs.diff.job import DiffSettings, diff, diff_task
 from brokerless.jobs.diff.live.cluster import RunningPartition, connect, list_partitions
 from brokerless.jobs.diff.live.copy import consumed
 from brokerless.jobs.diff.pairs import Side, pair
+from brokerless.jobs.run.types import ALONE
 from brokerless.log import names
 from brokerless.log.backups.snapshot import SnapshotPartition
 from brokerless.log.directory import LogDirectory
@@ -57,7 +58,7 @@ def compare_served(
     lost: list[str] = []
     records = committed = 0
     settings = DiffSettings(max_batch_bytes=max_batch_bytes)
-    with closing(diff(pair(*sides), settings, work=diff_task, processes=1)) as results:
+    with closing(diff(pair(*sides), settings, work=diff_task, running=ALONE)) as results:
         for each in results:
             if isinstance(each, UnreadableError):
                 raise each

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from brokerless.errors import UsageError
@@ -18,9 +19,10 @@ from brokerless.jobs.erase.recording import ManifestWriter, topic_fields
 from brokerless.jobs.erase.replicas import ReplicaComparison, compare_replicas
 from brokerless.jobs.erase.selection import selected_by
 from brokerless.jobs.rewrite.plan import Source
+from brokerless.jobs.run.types import HERE, RunOptions
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.location import Location
-from brokerless.progress import Phase, Report, Say, ignore, no_phase
+from brokerless.progress import Phase, Report, ignore, no_phase
 from brokerless.requests.writing import EraseRequest
 from brokerless.tables.read_options import bound
 from brokerless.text import ShownList
@@ -47,17 +49,16 @@ def erase_logs(
     phase: Phase = no_phase,
     *,
     named: Collection[str] = (),
-    say: Say = ignore,
-    processes: int | None = None,
+    running: RunOptions = HERE,
 ) -> ErasedLogs:
     """Erases, and writes the manifest if there is to be one: without it, a run that was stopped is repeated.
 
     ``named``: topics that the user has named, for Kafka's own are copied otherwise. ``report`` is called with every
-    finding of the partitions, before they are committed; what it raises ends the job. ``say``, ``processes``: as
-    :func:`brokerless.jobs.run.job.run` takes them. Raises :class:`UsageError` for what cannot be written or excludes
-    each other, UnreadableError, and UnwritableError.
+    finding of the partitions, before they are committed; what it raises ends the job. ``running``:
+    but for ``done``, which is that of a phase. Raises :class:`UsageError` for what cannot be written or excludes each
+    other, UnreadableError, and UnwritableError.
     """
-    to, spark, writer = Location.of(request.to, request.storage_options), request.spark, None
+    to, writer = Location.of(request.to, request.storage_options), None
     erasure = _erasure(request, [each for source in sources for each in source.partitions])
     if not erasure.dry_run:
         recover_targets([each.directory for each in sources], to)
@@ -70,9 +71,7 @@ def erase_logs(
         copies = find_copies(sources, erasure, done, named=named)
     with phase("reading", planned.size) as done:
         write = ignore if writer is None else lambda partitions: writer.write(partitions, copies)
-        results = ErasedLogs(
-            erase(planned, report, done, spark=spark, say=say, write_manifest=write, processes=processes)
-        )
+        results = ErasedLogs(erase(planned, report, replace(running, done=done), write_manifest=write))
     is_written = not erasure.dry_run and not any(each.damages for each in results)
     results.replicas = list(compare_replicas(results)) if is_written else []
     if writer is not None:

@@ -37,7 +37,7 @@ from brokerless.jobs.rewrite.plan import (
 )
 from brokerless.jobs.rewrite.reading import RewriteReader
 from brokerless.jobs.rewrite.run import PartitionResult, Rewrite, places, rewrite
-from brokerless.jobs.run.types import NONE
+from brokerless.jobs.run.types import HERE, RunOptions
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_epochs
 from brokerless.log.commit.commit import recover_commit
@@ -52,8 +52,7 @@ from brokerless.log.ranges import from_log_start
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import full_path
 from brokerless.log.write.follower_append import whole_batches
-from brokerless.progress import Done, Report, Say, ignore
-from brokerless.requests.option_types import Spark
+from brokerless.progress import Done, Report, ignore
 from brokerless.typed.blanking.schemas import RecordedSchemas
 
 
@@ -182,17 +181,13 @@ def plan(
 def erase(
     plan: Plan[EraseTask],
     report: Report,
-    done: Done = ignore,
+    running: RunOptions = HERE,
     *,
-    spark: Spark = NONE,
-    say: Say = ignore,
     write_manifest: Callable[[Sequence[ErasedPartition]], object] = ignore,
-    processes: int | None = None,
 ) -> list[ErasedPartition]:
     """Runs a plan, and commits partitions without damage at the end, all of one log directory together; the results are
     in the order of the tasks. ``write_manifest`` is called with them before the commit. ``report`` is called with
-    every finding; what it raises ends the job. ``done`` is called with the bytes that were read. ``spark``,
-    ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them."""
+    every finding; what it raises ends the job."""
 
     def take(task: EraseTask, value: EraseTaskResult) -> tuple[ErasedPartition, StagedPartition | None]:
         result = ErasedPartition(
@@ -212,7 +207,7 @@ def erase(
         "erase", run_task, take, has_manifest=True, before_commit=write_manifest,
         job_of=lambda directory: f"erase {full_path(str(directory))}",
     )  # fmt: skip
-    return list(rewrite(job, plan, report, done, spark=spark, say=say, processes=processes))
+    return list(rewrite(job, plan, report, running))
 
 
 def run_task(task: EraseTask, done: Done) -> EraseTaskResult:

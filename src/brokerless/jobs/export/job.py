@@ -20,10 +20,9 @@ from brokerless.jobs.export.refusals import reason_of
 from brokerless.jobs.export.targets import DirectoryTarget, TableTarget
 from brokerless.jobs.export.tasks import Export, ExportTask
 from brokerless.jobs.run import job
-from brokerless.jobs.run.types import NONE
+from brokerless.jobs.run.types import HERE, RunOptions
 from brokerless.log.storage import file_tree
-from brokerless.progress import Done, Report, Say, ignore
-from brokerless.requests.option_types import Spark
+from brokerless.progress import Done, Report
 from brokerless.table_formats import export_directory, export_state
 from brokerless.table_formats.parquet_files import ParquetFile, ParquetFiles
 from brokerless.table_formats.rows import RowMaker
@@ -36,15 +35,11 @@ __all__ = ["Export", "ExportPlan", "ExportTask", "ExportTaskResult", "ExportedPa
 def export(
     plan: ExportPlan,
     report: Report,
-    *,
-    spark: Spark = NONE,
-    done: Done = ignore,
-    say: Say = ignore,
-    processes: int | None = None,
+    running: RunOptions = HERE,
 ) -> Iterator[ExportedPartition]:
     """Does what was planned, and gives each partition when it is done. ``report`` is called with every finding, before
     what it is in is committed, and when a partition is done with one for each cause that left values undecoded; what it
-    raises ends the export. For the others, see :func:`job.run`.
+    raises ends the export.
 
     Raises, where the plan has no ``refuse``, :class:`UsageError` if another export was here meanwhile and
     :class:`UnwritableError` where the target fails.
@@ -54,7 +49,7 @@ def export(
     left_over = _left_over(plan)
     if not (plan.tasks or left_over):
         return
-    start = partial(job.run, run, spark=spark, done=done, say=say, name="brokerless export", processes=processes)
+    start = partial(job.run, run, running=running, name="brokerless export")
     target = DirectoryTarget(plan) if plan.tables is None else TableTarget(plan.tables)
     if plan.export.dry_run:
         yield from _commit_each(ExportCommit(plan, report, target), start(plan.tasks))

@@ -22,15 +22,14 @@ from brokerless.jobs.load.loader import BeforeCommit, Loaded, LoadedPartition, L
 from brokerless.jobs.load.routing import Router
 from brokerless.jobs.load.row_buffer import check_same, records_of
 from brokerless.jobs.run.job import in_order, run, started
-from brokerless.jobs.run.types import NONE, RunPlace
+from brokerless.jobs.run.types import HERE, NONE, RunOptions
 from brokerless.log.commit.job_commit import cleared_of, commit_staged, outputs_of_job
 from brokerless.log.commit.partition_writer import allow_many_files, output_directory
 from brokerless.log.commit.run_record import end_run, forgotten_on_error, record_run, refuse_written, run_of
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
-from brokerless.progress import Done, Say, ignore
-from brokerless.requests.option_types import Spark
+from brokerless.progress import Done, ignore
 from brokerless.tables.batcher import check_room
 from brokerless.tables.rows import RowError, bounded, not_rising
 
@@ -69,14 +68,11 @@ def load_files(
     inputs: InputFiles,
     directory: Location,
     loading: Loading,
+    running: RunOptions = HERE,
     *,
-    spark: Spark = NONE,
-    done: Done = ignore,
-    say: Say = ignore,
     before_commit: BeforeCommit | None = None,
 ) -> Loaded:
-    """:func:`brokerless.load` for files. ``spark``, ``say``: as :func:`brokerless.jobs.run.job.run`
-    takes them; without Spark, it is one pass in this process. ``done`` is called with bytes that were read.
+    """Load files, as :func:`brokerless.load`; without Spark, in one pass in this process.
 
     A run that was killed once its partitions were there is repeated: they are written again. Not so with
     ``before_commit``, which records what is done by itself, and of what comes from stdin.
@@ -94,18 +90,18 @@ def load_files(
         refuse_written(to, (), this_run)
         before = partial(_record, to, this_run)
     tasks = _plan(inputs, to, loading)
-    if not tasks and spark not in (None, NONE):
+    if not tasks and running.spark not in (None, NONE):
         raise UsageError("what comes from stdin can be read by this process only; give files, or leave out --spark")
     with ExitStack() as stack:
         if is_recorded:
             stack.enter_context(forgotten_on_error(to, this_run))
         if tasks and not dry_run:
             stack.enter_context(cleared_of(to, tasks[0].job))
-        place = stack.enter_context(started(spark if tasks else NONE, tasks, say, _NAME))
+        place = stack.enter_context(started(running if tasks else HERE, tasks, _NAME))
         if place != NONE:
-            loaded = _load_on(place, tasks, done, say=say, before_commit=before)
+            loaded = _load_on(tasks, replace(running, spark=place), before)
         else:
-            inputs.done = done
+            inputs.done = running.done
             try:
                 loaded = load_into(to, inputs, loading, before_commit=before)
             except RowError as error:
@@ -174,21 +170,18 @@ def _plan(inputs: InputFiles, to: Destination, loading: Loading) -> list[LoadTas
     ]
 
 
-def _load_on(place: RunPlace, tasks: Sequence[LoadTask], done: Done, say: Say, before_commit: BeforeCommit) -> Loaded:
+def _load_on(tasks: Sequence[LoadTask], running: RunOptions, before_commit: BeforeCommit) -> Loaded:
     first = tasks[0]
     routing = first.loading.routing
     with ExitStack() as stack:
         if not first.loading.dry_run:
             stack.enter_context(outputs_of_job(first.directory, first.job))
-        times = 1
         if routing.partition is None and (routing.partitions or 1) > 1:
-            times = 2  # that everything is read
-            counting = run(
-                count_without_key, tasks, spark=place, done=lambda size: done(size // 2), say=say, name=_NAME
-            )
-            with closing(counting):
+            # Everything is read twice.
+            running = replace(running, done=lambda size, done=running.done: done(size // 2))
+            with closing(run(count_without_key, tasks, running, name=_NAME)) as counting:
                 tasks = _with_counts(tasks, in_order(counting))
-        results = run(run_task, tasks, spark=place, done=lambda size: done(size // times), say=say, name=_NAME)
+        results = run(run_task, tasks, running, name=_NAME)
         stack.enter_context(closing(results))
         parts: list[LoadTaskResult] = []
         loaded = _together(_successful(in_order(results), parts))

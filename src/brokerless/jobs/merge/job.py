@@ -38,7 +38,7 @@ from brokerless.jobs.recovered.writing import PartitionContents, write_unfinishe
 from brokerless.jobs.rewrite.oversized import report_oversized
 from brokerless.jobs.rewrite.plan import OfTarget, Plan, RewriteTask, Source, TargetPartition, plan_target
 from brokerless.jobs.rewrite.run import PartitionResult, Rewrite, TaskResult, result_of, rewrite
-from brokerless.jobs.run.types import NONE
+from brokerless.jobs.run.types import HERE, RunOptions
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, truncate_from_end
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
@@ -48,8 +48,7 @@ from brokerless.log.config import LogConfig, with_segment_bytes
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import refuse_repeated
-from brokerless.progress import Done, Report, Say, ignore
-from brokerless.requests.option_types import Spark
+from brokerless.progress import Done, Report
 from brokerless.requests.recovery import MergeRequest
 from brokerless.tables.read_options import bound
 
@@ -174,20 +173,15 @@ def plan(sources: Sequence[Source], to: str | os.PathLike[str] | Location, merge
 def merge(
     plan: Plan[MergeTask],
     report: Report,
-    done: Done = ignore,
-    *,
-    spark: Spark = NONE,
-    say: Say = ignore,
-    processes: int | None = None,
+    running: RunOptions = HERE,
 ) -> Generator[MergeResult]:
     """Runs a plan, and commits all partitions when they are written; the results come in the order of the tasks.
 
-    ``report`` is called with what is unexpected or left out, ``done`` with the bytes that were read (and again with
-    those that were written). ``spark``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them.
+    ``report`` is called with what is unexpected or left out; ``done`` of ``running`` with the bytes that were read, and
+    again with those that were written.
     """
-
     job = Rewrite("merge", run_task, result_of, is_lossy=True, of_one_node=False)
-    return rewrite(job, plan, report, done, spark=spark, say=say, processes=processes)
+    return rewrite(job, plan, report, running)
 
 
 def run_task(task: MergeTask, done: Done) -> TaskResult[MergeResult]:

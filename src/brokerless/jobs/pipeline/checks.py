@@ -18,7 +18,7 @@ from brokerless.jobs.pipeline.sources import Copies, is_selected
 from brokerless.jobs.recovered.damaged_regions import PlacedRegion, Region, bounded_regions
 from brokerless.jobs.recovered.intact_batches import find_intact_batches
 from brokerless.jobs.run.job import run
-from brokerless.jobs.run.types import RunPlace
+from brokerless.jobs.run.types import RunOptions, RunPlace
 from brokerless.jobs.verify.job import (
     VerifyRestTask,
     VerifyTask,
@@ -80,7 +80,7 @@ def check(
         added.append(_without(checked, *known))
 
     saved = monotonic()
-    with closing(run(check_segment, tasks, spark=place, done=done, name="brokerless pipeline: verify")) as results:
+    with closing(run(check_segment, tasks, RunOptions(done, place), name="brokerless pipeline: verify")) as results:
         for index, value in results:
             verified, ranges = value
             add(replace(checked_segment(tasks[index], verified, run_id), ranges=ranges))
@@ -95,7 +95,7 @@ def check(
             late.append(VerifyRestTask(partition))
         else:
             add(_of_partition(partition, verify_rest(partition, False), ledger, run_id))  # fmt: skip
-    with closing(run(verify_rest_task, late, spark=place, name="brokerless pipeline: verify")) as rests:
+    with closing(run(verify_rest_task, late, RunOptions(spark=place), name="brokerless pipeline: verify")) as rests:
         for index, found in rests:
             add(_of_partition(late[index].partition, found, ledger, run_id))
     ledger.flush()

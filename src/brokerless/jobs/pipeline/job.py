@@ -29,7 +29,7 @@ from brokerless.jobs.pipeline.recording import PRIVATE, Recording, add_tried
 from brokerless.jobs.pipeline.settings import Settings
 from brokerless.jobs.pipeline.sources import Copies, find_log_directories, select_copies
 from brokerless.jobs.run.job import started
-from brokerless.jobs.run.types import NONE, RunPlace, Sized
+from brokerless.jobs.run.types import NONE, RunOptions, RunPlace, Sized
 from brokerless.log import names
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.directory import LogDirectory, PartitionPath
@@ -137,7 +137,7 @@ def follow(
     chosen = settings.spark if spark is None else spark
     with ExitStack() as stack:
         if chosen is not None:
-            chosen = stack.enter_context(started(chosen, (), say, "brokerless pipeline"))
+            chosen = stack.enter_context(started(RunOptions(spark=chosen, say=say), (), "brokerless pipeline"))
         while True:
             began = monotonic()
             yield run_pipeline(settings, report, spark=chosen, phase=phase, say=say, is_following=True)
@@ -238,7 +238,8 @@ class _RunningPipeline:
     @contextmanager
     def _started(self, spark: Spark, tasks: list[Sized]) -> Generator[RunPlace]:
         """Spark, unless there is nothing to do."""
-        with started(spark if tasks else NONE, tasks, self._say, "brokerless pipeline") as place:
+        running = RunOptions(spark=spark if tasks else NONE, say=self._say)
+        with started(running, tasks, "brokerless pipeline") as place:
             yield place
 
     def _exported(self, copies: Copies) -> dict[str, Exported]:
@@ -321,7 +322,7 @@ class _RunningPipeline:
             wave, settings.paths, tables.target_of(settings), tables.export_settings(settings), self._refuse,
         )  # fmt: skip
         with self._phase("exporting", sum(task.size for task in planned.tasks)) as done:
-            return list(export(planned, report, spark=place, done=done, say=self._say))
+            return list(export(planned, report, RunOptions(done, place, self._say)))
 
     def _refuse(self, topic: str, reason: str) -> None:
         self._result.refused[topic] = reason

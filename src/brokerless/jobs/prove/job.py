@@ -32,14 +32,13 @@ from brokerless.jobs.prove.partition import Check, ProveTask, ProveTaskResult, c
 from brokerless.jobs.prove.scope import ProofScope, check_scope, find_sources
 from brokerless.jobs.prove.search import PatternSearch
 from brokerless.jobs.run.job import in_order, run, started
-from brokerless.jobs.run.types import NONE, RunPlace
+from brokerless.jobs.run.types import ALONE, RunOptions, RunPlace
 from brokerless.jobs.signatures import SIGNATURE_BYTES, fingerprint, is_signed_by, load_public_key, public_bytes
 from brokerless.log import names
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import directory_name, parent_directory
 from brokerless.log.tiered.decryption import KeyPairs
-from brokerless.progress import Done, Report, Say, ignore
-from brokerless.requests.option_types import Spark
+from brokerless.progress import Report, ignore
 from brokerless.text import short_html, short_repr
 from brokerless.typed.blanking.paths import path_text
 from brokerless.values import LenientValue, WrongJsonError, from_members
@@ -145,17 +144,12 @@ class Proving:
 def prove(
     proving: Proving,
     report: Report = ignore,
-    done: Done = ignore,
-    *,
-    spark: Spark = NONE,
-    say: Say = ignore,
-    processes: int | None = 1,
+    running: RunOptions = ALONE,
 ) -> Proof:
     """Checks a manifest, and the logs that it is about.
 
-    ``report`` is called with each finding, ``done`` with the bytes that were read. ``spark``, ``say``, ``processes``:
-    as :func:`brokerless.jobs.run.job.run` takes them; a task is a partition. Raises :class:`UnreadableError` for what
-    is no manifest, and :class:`UsageError`.
+    ``report`` is called with each finding. A task is a partition. Raises :class:`UnreadableError` for what is no
+    manifest, and :class:`UsageError`.
     """
     _check_places(proving)
     selection, source = proving.selection, proving.source
@@ -175,7 +169,7 @@ def prove(
         raise UsageError(f"{proving.erased}: {text}")
 
     def run_all(tasks: list[ProveTask], place: RunPlace) -> list[ProveTaskResult]:
-        with closing(run(run_task, tasks, spark=place, done=done, name=_NAME, processes=processes)) as results:
+        with closing(run(run_task, tasks, replace(running, spark=place), name=_NAME)) as results:
             found = list(in_order(results))
         for finding in chain.from_iterable(each.findings for each in found):
             add(finding)
@@ -185,7 +179,7 @@ def prove(
         sources, claimed = find_sources(source), {each.location.path for each in before}
         erasure = None if selection is None else Erasure(selection, max_batch_bytes=base.max_batch_bytes)
         proof.scope = check_scope(sources, claimed, proving.only, erasure=erasure, report=add)
-    with started(spark, [*before, *after], say, _NAME) as place:
+    with started(running, [*before, *after], _NAME) as place:
         of_source = run_all(before, place)
         keys = selection.keys if selection is not None and blanking is None else None
         fields = {name.encode() for path in (blanking.paths if blanking is not None else ()) for name in path}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -23,10 +23,11 @@ from brokerless.jobs.report.figures import Figures, read_figures
 from brokerless.jobs.report.page_rows import TopicSettings, read_settings
 from brokerless.jobs.report.schemas import FIGURES
 from brokerless.jobs.report.topic_sizes import topic_sizes_table
+from brokerless.jobs.run.types import HERE, RunOptions
 from brokerless.log.backups.snapshot import Snapshot
 from brokerless.log.checkpoint.meta_properties import clusters_of
 from brokerless.log.directory import LogDirectory, PartitionPath
-from brokerless.progress import Done, Say, ignore
+from brokerless.progress import ignore
 from brokerless.values import Row
 
 
@@ -102,14 +103,10 @@ def gather(
     partitions: Sequence[PartitionPath],
     *,
     max_batch_bytes: int | None = None,
-    processes: int | None = None,
-    done: Done = ignore,
-    say: Say = ignore,
+    running: RunOptions = HERE,
 ) -> Figures:
     """Return the figures of :func:`gather_audited` without the audits."""
-    return gather_audited(
-        directory, partitions, max_batch_bytes=max_batch_bytes, processes=processes, done=done, say=say
-    )[0]
+    return gather_audited(directory, partitions, max_batch_bytes=max_batch_bytes, running=running)[0]
 
 
 def gather_audited(
@@ -117,24 +114,21 @@ def gather_audited(
     partitions: Sequence[PartitionPath],
     *,
     max_batch_bytes: int | None = None,
-    processes: int | None = None,
-    done: Done = ignore,
-    say: Say = ignore,
+    running: RunOptions = HERE,
 ) -> tuple[Figures, list[PartitionAudit], StartOutcome | None]:
     """All tables of :data:`brokerless.jobs.report.schemas.FIGURES` of some partitions of a log directory.
 
     The headers are read once for all figures, all data again by the audit, and a sample of the largest topics for
     their sizes in other formats; a broker's start is planned once, if these are all partitions. What cannot be opened
     is a finding, but for a lone file: that is raised as :class:`UnreadableError`.
-    ``done`` is called with the bytes that were audited; ``processes`` and ``say`` as
-    :func:`brokerless.jobs.run.job.run` takes them.
+    ``done`` of ``running`` is called with the bytes that were audited.
     """
     figures = read_figures(partitions, on_damage=ignore, on_unreadable=ignore, max_batch_bytes=max_batch_bytes)
     state = load_directory_state(directory)
     audits: list[PartitionAudit] = []
     paths = partitions
     bound = max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
-    results = audit_partitions(paths, state, bound, done=done, say=say, processes=processes)
+    results = audit_partitions(paths, state, bound, running)
     with closing(results):
         for each in results:
             if isinstance(each, UnreadableError):
@@ -145,7 +139,7 @@ def gather_audited(
     of_directory = list(audit_directory(directory, state, audits, start))
     figures["findings"] = findings_table(audits, of_directory)
     figures["transactions"] = transactions_table(audits)
-    figures["topicSizes"] = topic_sizes_table(directory, paths, bound, say=say, processes=processes)
+    figures["topicSizes"] = topic_sizes_table(directory, paths, bound, replace(running, done=ignore))
     figures["lag"] = lag_table(partitions)
     return {name: figures[name] for name in FIGURES}, audits, start
 

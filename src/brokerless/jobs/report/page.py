@@ -28,10 +28,11 @@ from brokerless.jobs.report.figures import Figures
 from brokerless.jobs.report.job import LastBackup, Outcome, gather_audited, sum_up
 from brokerless.jobs.report.page_rows import finding_rows, topic_rows
 from brokerless.jobs.report.sections import SECTIONS, Section, TableView
+from brokerless.jobs.run.types import ALONE, RunOptions
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.storage.atomic import write_output
 from brokerless.log.storage.write_errors import refuse_directory, unwritable
-from brokerless.progress import Done, Say, ignore
+from brokerless.progress import Say, ignore
 from brokerless.text import format_bytes, policy_hash, show_name
 from brokerless.values import Row
 
@@ -54,19 +55,15 @@ def write_report(
     to: ReportFile,
     *,
     max_batch_bytes: int | None = None,
-    processes: int | None = 1,
-    done: Done = ignore,
-    say: Say = ignore,
+    running: RunOptions = ALONE,
 ) -> Figures:
     """Writes the page about some partitions of a log directory to the file ``to``, and returns its figures. See
     :func:`brokerless.jobs.report.job.gather`. Raises :class:`UnwritableError`, with ``to`` unchanged."""
     refuse_directory(to.path, "a file in it, such as report.html")
-    figures, audits, start = gather_audited(
-        directory, partitions, max_batch_bytes=max_batch_bytes, processes=processes, done=done, say=say,
-    )  # fmt: skip
+    figures, audits, start = gather_audited(directory, partitions, max_batch_bytes=max_batch_bytes, running=running)
     made_by = f"brokerless {version('brokerless')}"
     outcome = sum_up(directory, audits, start, to.backup)
-    page = render(figures, directory.path, clock.now(), made_by=made_by, outcome=outcome, say=say)
+    page = render(figures, directory.path, clock.now(), made_by=made_by, outcome=outcome, say=running.say)
     with unwritable(to.path):
         write_output(os.fspath(to.path), page.encode())
     return figures

@@ -10,11 +10,11 @@ import pyarrow as pa
 from brokerless.arrow import table_of
 from brokerless.format import layouts
 from brokerless.jobs.report.schemas import FIGURES
+from brokerless.jobs.run.types import HERE, RunOptions
 from brokerless.jobs.size.choices import Choice
 from brokerless.jobs.size.job import SizeSettings, size
 from brokerless.jobs.size.result import TopicSize
 from brokerless.log.directory import LogDirectory, PartitionPath
-from brokerless.progress import Say, ignore
 from brokerless.values import Row
 
 MOST_TOPICS = 10
@@ -36,9 +36,7 @@ def topic_sizes_table(
     directory: LogDirectory,
     partitions: Sequence[PartitionPath],
     max_batch_bytes: int,
-    *,
-    say: Say = ignore,
-    processes: int | None = None,
+    running: RunOptions = HERE,
 ) -> pa.Table:
     """Return what each of the largest topics takes, and would take: a row for what is there and one for each format and
     codec, with its smallest batches. What is damaged is left out; the audit reports it."""
@@ -49,7 +47,7 @@ def topic_sizes_table(
     chosen = [each for each in partitions if _key(each) in largest and each.size]
     settings = SizeSettings(compared(), SAMPLE, max_batch_bytes=max_batch_bytes)
     found: list[TopicSize] = []
-    with closing(size(chosen, settings, say=say, processes=processes)) as sizes:
+    with closing(size(chosen, settings, running)) as sizes:
         found += (each for each in sizes if each.records.bytes)
     found.sort(key=lambda each: each.bytes, reverse=True)
     return table_of([row for each in found for row in _rows(directory, each)], FIGURES["topicSizes"])

@@ -15,15 +15,14 @@ from typing import Any, Generic, Protocol, TypeVar
 from brokerless.findings import Finding
 from brokerless.jobs.rewrite.plan import PartitionTask, Plan, RewriteTaskT, Target
 from brokerless.jobs.run.job import in_order, longest_first, run
-from brokerless.jobs.run.types import NONE, ResultT
+from brokerless.jobs.run.types import HERE, ResultT, RunOptions
 from brokerless.log.commit.commit import commit
 from brokerless.log.commit.job_commit import outputs_of_job
 from brokerless.log.commit.node_files import complete, complete_directories
 from brokerless.log.commit.run_record import commit_run, end_run
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.storage.destination import Destination
-from brokerless.progress import Done, Report, Say, ignore
-from brokerless.requests.option_types import Spark
+from brokerless.progress import Done, Report, ignore
 from brokerless.text import short_html, short_repr
 
 
@@ -109,17 +108,11 @@ def rewrite(
     job: Rewrite[RewriteTaskT, ReportedT, ResultT],
     plan: Plan[RewriteTaskT],
     report: Report,
-    done: Done = ignore,
-    *,
-    spark: Spark = NONE,
-    say: Say = ignore,
-    processes: int | None = None,
+    running: RunOptions = HERE,
 ) -> Generator[ResultT]:
     """Runs the tasks of a plan, and commits what they write; results come in the order of the tasks.
 
-    ``report`` is called with every finding, before what it is in is committed; what it raises ends the job. ``done`` is
-    called with the bytes that were read. ``spark``, ``say``, ``processes``: as
-    :func:`brokerless.jobs.run.job.run` takes them.
+    ``report`` is called with every finding, before what it is in is committed; what it raises ends the job.
     """
     staged: dict[str, list[StagedPartition]] = {str(each.directory): [] for each in plan.targets}
     written: set[str] = set()
@@ -144,14 +137,10 @@ def rewrite(
                 output = outputs_of_job(task.directory, job.job_of(task.directory))
                 owners[str(task.directory)] = stack.enter_context(output)
         owned = [replace(task, owner=owners.get(str(task.to), "")) for task in plan.tasks]
-        order = longest_first(owned)
-        running = run(
-            job.work, [owned[index] for index in order], spark=spark, done=done, say=say,
-            name=f"brokerless {job.command}", processes=processes,
-        )  # fmt: skip
+        values = run(job.work, owned, running, name=f"brokerless {job.command}", order=longest_first(owned))
         results: list[ResultT] = []
-        with closing(running):
-            for result in in_order((order[at], take(order[at], value)) for at, value in running):
+        with closing(values):
+            for result in in_order((at, take(at, value)) for at, value in values):
                 if job.commits_each:
                     yield result
                 else:
@@ -167,7 +156,7 @@ def rewrite(
         for target in plan.targets:
             if not target.directory.is_missing:
                 whole = complete_directories(target.sources, written, target.directory)
-                complete(whole, target.directory, say if job.of_one_node else ignore)
+                complete(whole, target.directory, running.say if job.of_one_node else ignore)
         yield from results
         if not job.has_manifest:
             for target in plan.targets:

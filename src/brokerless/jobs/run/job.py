@@ -4,7 +4,7 @@ The plan is a list of picklable tasks, each with its ``size`` in bytes. :func:`r
 Spark, and gives their values as they are finished; what is to be done about a value (write a line, give a partition its
 name) is done by whoever takes it, on the driver::
 
-    with closing(run(work, tasks, spark=options.spark, done=done)) as results:
+    with closing(run(work, tasks, RunOptions(done, options.spark))) as results:
         for index, value in results:
             commit(tasks[index], value)
 
@@ -21,12 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 
 from brokerless.errors import UsageError
-from brokerless.jobs.run.types import NONE, RunPlace, Sized, TaskT, ValueT, Work
+from brokerless.jobs.run.types import HERE, NONE, RunOptions, RunPlace, Sized, TaskT, ValueT, Work
 from brokerless.ordered_threads import processors
-from brokerless.progress import Done, Say, ignore
-from brokerless.requests.option_types import Spark
+from brokerless.progress import Say, limited
 
 MANY_BYTES = 32 << 30
 """From here on, tasks are done on Spark if nothing else is said: its start no longer counts, and a process that is lost
@@ -39,41 +39,37 @@ them: to start one costs a second (Python, Numba, kernels)."""
 def run(
     work: Work[TaskT, ValueT],
     tasks: Sequence[TaskT],
+    running: RunOptions = HERE,
     *,
-    spark: Spark = NONE,
-    done: Done = ignore,
-    say: Say = ignore,
     name: str = "brokerless",
-    processes: int | None = None,
+    order: Sequence[int] | None = None,
 ) -> Generator[tuple[int, ValueT]]:
-    """Does all tasks and gives ``(index, value)`` of each as it is finished; those that are listed first begin first.
-
-    ``spark``: a master (``local[4]``, ``spark://host:7077``) for which a session is started and stopped, a session,
-    ``"none"`` for this machine without Spark (in this process, or with one for each processor where there is much to
-    read), or None: on Spark from :data:`MANY_BYTES` on, if it is there. ``done`` is called with bytes; ``say`` with
-    what people should know, such as that Spark was chosen. ``name``: the job's, for Spark's own pages. ``processes``:
-    at most so many on this machine (None: one for each processor); with 1, no other is started, which only a program
-    whose main module can be imported may do.
+    """Do all tasks, and yield ``(index, value)`` of each as it is finished; those that are listed first begin first, or
+    those that are first in ``order`` (indexes). ``name``: the job's, for Spark's own pages.
 
     Raises what ``work`` raises, :class:`UsageError` for a master that is none, and :class:`JobError` where a process
     was killed, or Spark gives a task up.
     """
     if not tasks:
         return
-    with started(spark, tasks, say, name) as place:
+    if order is not None:
+        with closing(run(work, [tasks[at] for at in order], running, name=name)) as begun:
+            yield from ((order[at], value) for at, value in begun)
+        return
+    with started(running, tasks, name) as place:
         if isinstance(place, str):
-            yield from _run_here(work, tasks, done, processors() if processes is None else processes)
+            yield from _run_here(work, tasks, running)
             return
         from brokerless.jobs.run.on_spark import run_on
 
-        with closing(run_on(place, work, tasks, done=done, say=say, name=name)) as results:
+        with closing(run_on(place, work, tasks, running, name=name)) as results:
             yield from results
 
 
 @contextmanager
-def started(spark: Spark, tasks: Sequence[Sized], say: Say = ignore, name: str = "brokerless") -> Generator[RunPlace]:
-    """Decide and start what :func:`run` takes for ``spark``: for a job that calls it more than once."""
-    chosen = choose(tasks, say) if spark is None else spark
+def started(running: RunOptions, tasks: Sequence[Sized], name: str = "brokerless") -> Generator[RunPlace]:
+    """Decide and start what tasks are run on (``spark``): for a job that calls :func:`run` more than once."""
+    chosen = choose(tasks, running.say) if running.spark is None else running.spark
     if chosen == NONE:
         yield NONE
         return
@@ -83,14 +79,14 @@ def started(spark: Spark, tasks: Sequence[Sized], say: Say = ignore, name: str =
         yield context
 
 
-def place_of(spark: Spark, rate: int | None) -> Spark:
-    """Return what :func:`run` takes for ``spark``, where at most so many bytes a second are read: that is counted in
-    this process alone. Raises :class:`UsageError` where Spark was requested as well."""
+def with_rate(running: RunOptions, rate: int | None) -> RunOptions:
+    """Return how tasks are run where at most so many bytes a second are read: in this process alone, where these are
+    counted. Raises :class:`UsageError` where Spark was requested as well."""
     if rate is None:
-        return spark
-    if spark not in (NONE, None):
+        return running
+    if running.spark not in (NONE, None):
         raise UsageError("--rate is of one process, and Spark has several; leave out one of them")
-    return NONE
+    return replace(running, done=limited(running.done, rate), spark=NONE, processes=1)
 
 
 def longest_first(tasks: Sequence[Sized]) -> list[int]:
@@ -110,7 +106,7 @@ def in_order(results: Iterable[tuple[int, ValueT]]) -> Iterator[ValueT]:
 
 
 def choose(tasks: Sequence[Sized], say: Say) -> str:
-    """Return what ``spark`` of :func:`run` is if nothing is said: Spark where it pays and is there."""
+    """Return what ``spark`` is if nothing is said: Spark where it pays and is there."""
     total = sum(task.size for task in tasks)
     if total < MANY_BYTES or len(tasks) < 2 or processors() < 2:
         return NONE
@@ -125,16 +121,14 @@ def choose(tasks: Sequence[Sized], say: Say) -> str:
     return LOCAL
 
 
-def _run_here(
-    work: Work[TaskT, ValueT], tasks: Sequence[TaskT], done: Done, number: int
-) -> Generator[tuple[int, ValueT]]:
+def _run_here(work: Work[TaskT, ValueT], tasks: Sequence[TaskT], running: RunOptions) -> Generator[tuple[int, ValueT]]:
     """One task after the other, unless so much could be read at the same time that it pays to start processes."""
     meanwhile = sum(task.size for task in tasks) - max((task.size for task in tasks), default=0)
-    number = min(number, len(tasks))
+    number = min(processors() if running.processes is None else running.processes, len(tasks))
     if meanwhile < SOME_BYTES or number < 2:
         for index, task in enumerate(tasks):
-            yield index, work(task, done)
+            yield index, work(task, running.done)
         return
     from brokerless.jobs.run.processes import run_in_processes
 
-    yield from run_in_processes(work, tasks, number, done)
+    yield from run_in_processes(work, tasks, number, running.done)

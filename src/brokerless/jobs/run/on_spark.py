@@ -27,8 +27,8 @@ from uuid import uuid4
 
 from brokerless.errors import BrokerlessError, JobError, UsageError, install_command
 from brokerless.jobs.run.spark_worker import keep_what_is_loaded
-from brokerless.jobs.run.types import TaskT, ValueT, Work
-from brokerless.progress import Done, Say, ignore
+from brokerless.jobs.run.types import RunOptions, TaskT, ValueT, Work
+from brokerless.progress import Say, ignore
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
@@ -171,11 +171,11 @@ def run_on(
     context: SparkContext,
     work: Work[TaskT, ValueT],
     tasks: Sequence[TaskT],
-    done: Done,
-    say: Say,
+    running: RunOptions,
     name: str,
 ) -> Generator[tuple[int, ValueT]]:
-    """Run tasks as :func:`jobs.job.run` does, on a context that exists. ``done`` is called when a task is finished."""
+    """Run tasks as :func:`jobs.job.run` does, on a context that exists. ``done`` of ``running`` is called when a task
+    is finished."""
     if not tasks:
         return
     from pyspark.accumulators import AccumulatorParam
@@ -215,7 +215,7 @@ def run_on(
     driver = Thread(target=drive, name="brokerless-spark", daemon=True)
     driver.start()
     open_tasks = set(range(len(tasks)))
-    reporter = _ProgressReporter(context, group, say)
+    reporter = _ProgressReporter(context, group, running.say)
     try:
         while True:
             is_over = not driver.is_alive()
@@ -225,7 +225,7 @@ def run_on(
                 open_tasks.remove(index)
                 if isinstance(value, _Failed):
                     raise value.error
-                done(tasks[index].size)
+                running.done(tasks[index].size)
                 yield index, value
             if is_over:
                 break

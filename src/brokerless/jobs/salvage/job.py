@@ -42,7 +42,7 @@ from brokerless.jobs.rewrite.plan import (
     plan_target,
 )
 from brokerless.jobs.rewrite.run import PartitionResult, Rewrite, rewrite
-from brokerless.jobs.run.types import NONE
+from brokerless.jobs.run.types import HERE, RunOptions
 from brokerless.jobs.salvage.tables import (
     SalvagedTable,
     SalvagedTables,
@@ -57,8 +57,7 @@ from brokerless.log.config import UNBOUNDED, LogConfig, with_segment_bytes
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.location import Location
-from brokerless.progress import Done, Report, Say, ignore
-from brokerless.requests.option_types import Spark
+from brokerless.progress import Done, Report
 from brokerless.requests.writing import SalvageRequest
 from brokerless.table_formats.parquet_files import ParquetFile
 from brokerless.tables.read_options import bound
@@ -212,16 +211,12 @@ def _check_tables(to: Destination, new: Sequence[TargetPartition]) -> list[str]:
 def salvage(
     plan: Plan[SalvageTask],
     report: Report,
-    done: Done = ignore,
-    *,
-    spark: Spark = NONE,
-    say: Say = ignore,
-    processes: int | None = None,
+    running: RunOptions = HERE,
 ) -> Iterator[SalvageResult]:
     """Runs a plan, and commits all partitions when they are written; the results come in the order of the tasks.
 
-    ``report`` is called with what was left out though it is intact, ``done`` with the bytes that were read (and again
-    with those that were written). ``spark``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them.
+    ``report`` is called with what was left out though it is intact; ``done`` of ``running`` with the bytes that were
+    read, and again with those that were written.
     """
     tables: dict[str, SalvagedTables] = {}
 
@@ -240,7 +235,7 @@ def salvage(
                 of_target = [task for task in plan.tasks if str(task.directory) == name]
                 tables[name] = stack.enter_context(_tables(of_target))
         job = Rewrite("salvage", run_task, take, makes_logs=not is_parquet, is_lossy=True)
-        yield from rewrite(job, plan, report, done, spark=spark, say=say, processes=processes)
+        yield from rewrite(job, plan, report, running)
 
 
 def run_task(task: SalvageTask, done: Done) -> SalvageTaskResult:

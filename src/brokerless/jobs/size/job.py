@@ -18,7 +18,7 @@ from brokerless.format import layouts
 from brokerless.format.codecs.compression import LEVELS
 from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.run.job import in_order, run
-from brokerless.jobs.run.types import NONE
+from brokerless.jobs.run.types import HERE, RunOptions
 from brokerless.jobs.size.batch_finder import offsets_of
 from brokerless.jobs.size.choices import Choice, choices_of, is_too_large
 from brokerless.jobs.size.contents import Contents, contents_of, sum_of
@@ -31,9 +31,8 @@ from brokerless.jobs.size.sample import MOST_BYTES, SHARE, WHOLE, Sample, read_s
 from brokerless.log.directory import PartitionPath
 from brokerless.log.offset_gaps import missing_logs
 from brokerless.ordered_threads import processors
-from brokerless.progress import Done, Say, ignore
+from brokerless.progress import Done
 from brokerless.requests.checking import SizeRequest
-from brokerless.requests.option_types import Spark
 from brokerless.tables.read_options import bound
 
 _HEAVIEST = 1000
@@ -130,29 +129,17 @@ class SizeTaskResult:
 def size(
     partitions: Sequence[PartitionPath],
     settings: SizeSettings,
-    *,
-    spark: Spark = NONE,
-    done: Done = ignore,
-    say: Say = ignore,
-    processes: int | None = None,
+    running: RunOptions = HERE,
 ) -> Generator[TopicSize]:
-    """The size of each topic, in order. Others as in :func:`size_planned`."""
-    plans = plan(partitions, settings)
-    yield from size_planned(plans, spark=spark, done=done, say=say, processes=processes)
+    """Yield the size of each topic, in order, as :func:`size_planned`."""
+    yield from size_planned(plan(partitions, settings), running)
 
 
-def size_planned(
-    plans: Sequence[SizePlan],
-    *,
-    spark: Spark = NONE,
-    done: Done = ignore,
-    say: Say = ignore,
-    processes: int | None = None,
-) -> Generator[TopicSize]:
-    """The size of each topic that was planned, in order. ``spark``, ``done``, ``say``, ``processes``: as
-    :func:`brokerless.jobs.run.job.run` takes them; ``done`` is called with bytes of :func:`work_of`."""
+def size_planned(plans: Sequence[SizePlan], running: RunOptions = HERE) -> Generator[TopicSize]:
+    """Yield the size of each topic that was planned, in order. ``done`` of ``running`` is called with bytes of
+    :func:`work_of`."""
     tasks = [task for _, _, own in plans for task in own]
-    values = run(run_task, tasks, spark=spark, done=done, say=say, name="brokerless size", processes=processes)
+    values = run(run_task, tasks, running, name="brokerless size")
     with closing(values):
         results = in_order(values)
         for topic, number, own in plans:

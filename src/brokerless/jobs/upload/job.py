@@ -23,7 +23,7 @@ from brokerless.jobs.recovered.losses import NOT_THERE
 from brokerless.jobs.recovered.reading import describe_files
 from brokerless.jobs.rewrite.plan import Source
 from brokerless.jobs.run.job import in_order, run
-from brokerless.jobs.run.types import NONE
+from brokerless.jobs.run.types import HERE, RunOptions
 from brokerless.log import names
 from brokerless.log.backups.names import has_backup
 from brokerless.log.backups.snapshot import SnapshotSegment
@@ -37,8 +37,7 @@ from brokerless.log.tiered.listing.stored_objects import stored_objects
 from brokerless.log.tiered.object_names import object_name
 from brokerless.log.tiered.writing.encryption import load_public_keys, new_data_key
 from brokerless.log.tiered.writing.objects import ObjectFormat, UploadPlace
-from brokerless.progress import Done, Report, Say, ignore
-from brokerless.requests.option_types import Spark
+from brokerless.progress import Report
 from brokerless.requests.writing import UploadRequest
 from brokerless.tables.read_options import bound
 from brokerless.text import short_html, short_repr
@@ -176,16 +175,11 @@ def _task(
 def upload(
     tasks: Sequence[BackupTask],
     report: Report,
-    done: Done = ignore,
-    *,
-    spark: Spark = NONE,
-    say: Say = ignore,
-    processes: int | None = None,
+    running: RunOptions = HERE,
 ) -> Generator[UploadedPartition]:
     """Run tasks, and yield what became of each, in their order. ``report`` is called with damage, of which nothing is
-    left in the bucket; what it raises ends the run. ``done`` is called with the bytes that were read; ``spark``,
-    ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them. Raises UnwritableError."""
-    results = run(run_task, tasks, spark=spark, done=done, say=say, name="brokerless convert", processes=processes)
+    left in the bucket; what it raises ends the run. Raises UnwritableError."""
+    results = run(run_task, tasks, running, name="brokerless convert")
     with closing(results):
         for task, result in zip(tasks, in_order(results), strict=True):
             found = _uploaded(task, result)

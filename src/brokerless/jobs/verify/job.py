@@ -19,12 +19,11 @@ from brokerless.findings import Finding
 from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.ledger import Checked, path_of, version_of
 from brokerless.jobs.run.job import in_order, run, started
-from brokerless.jobs.run.types import NONE
+from brokerless.jobs.run.types import HERE, RunOptions
 from brokerless.jobs.segment_checks import SegmentScan
 from brokerless.jobs.verify.partition import check_directory, verify_epochs, verify_rest, verify_segment
 from brokerless.log.directory import PartitionPath, SegmentPaths
-from brokerless.progress import Done, Say, ignore
-from brokerless.requests.option_types import Spark
+from brokerless.progress import Done, ignore
 
 if TYPE_CHECKING:
     from brokerless.jobs.turns import Turn
@@ -84,21 +83,17 @@ class VerifyRestTask:
 def verify(
     partitions: Sequence[PartitionPath],
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    running: RunOptions = HERE,
     *,
-    spark: Spark = NONE,
-    done: Done = ignore,
-    say: Say = ignore,
-    processes: int | None = None,
     turn: Turn | None = None,
 ) -> Generator[Finding | UnreadableError]:
     """Yield what :func:`verify_partition` finds in each partition, one after the other; where it would raise, the
     error.
 
-    ``spark``, ``done``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them. ``turn``: which
-    segments are verified; what is said of a partition as a whole comes with its last one.
+    ``turn``: which segments are verified; what is said of a partition as a whole comes with its last one.
     """
     try:
-        yield from _verify(partitions, max_batch_bytes, (spark, done, say, processes), turn)
+        yield from _verify(partitions, max_batch_bytes, running, turn)
     finally:
         if turn is not None:
             turn.end()
@@ -107,10 +102,9 @@ def verify(
 def _verify(
     partitions: Sequence[PartitionPath],
     max_batch_bytes: int,
-    running: tuple[Spark, Done, Say, int | None],
+    running: RunOptions,
     turn: Turn | None,
 ) -> Generator[Finding | UnreadableError]:
-    spark, done, say, processes = running
     chosen = [
         [each for each in partition.segments if turn is None or _is_chosen(each, turn)] for partition in partitions
     ]
@@ -120,8 +114,9 @@ def _verify(
         for segment in segments
     ]
     late: list[tuple[PartitionPath, list[_Read], bool]] = []
-    with started(spark, tasks, say, "brokerless verify") as place:
-        with closing(run(verify_segment_task, tasks, spark=place, done=done, processes=processes)) as results:
+    with started(running, tasks, "brokerless verify") as place:
+        running = replace(running, spark=place)
+        with closing(run(verify_segment_task, tasks, running)) as results:
             values = zip(tasks, in_order(results), strict=True)
             for partition, segments in zip(partitions, chosen, strict=True):
                 own = list(islice(values, len(segments))) if late else []
@@ -137,7 +132,7 @@ def _verify(
                     yield from verify_rest(partition, False)
                     yield from _check_epochs(partition, own)
         rests = [VerifyRestTask(partition) for partition, _, has_transactions in late if has_transactions]
-        found = in_order(run(verify_rest_task, rests, spark=place, processes=processes))
+        found = in_order(run(verify_rest_task, rests, replace(running, done=ignore)))
         for number, (partition, own, has_transactions) in enumerate(late):
             if number:
                 yield from check_directory(partition)

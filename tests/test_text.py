@@ -23,6 +23,7 @@ from brokerless.text import (
     ShownList,
     html_table,
     java_text,
+    json_bytes,
     name_options,
     named_for_commands,
     readable,
@@ -171,3 +172,7 @@ def test_errors_and_findings_are_named_for_who_reads_them(capsys: pytest.Capture
 def test_a_pattern_of_a_tiered_bucket_is_named_as_a_parameter(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="remote= is for directories"):
         brokerless.open(next(Path("demo/data/users-0").glob("*.log")), remote=str(tmp_path))
+
+
+def test_bytes_are_a_string_of_json_where_they_are_text() -> None:
+    assert [json_bytes(each) for each in (b"key", b"\xff", None, 3)] == ["key", {"base64": "/w=="}, None, 3]

@@ -88,6 +88,17 @@ def show_name(name: str) -> str:
     return show(readable(name))
 
 
+def json_bytes(value: Any) -> Any:
+    """Return bytes as JSON has keys and values: text where they are UTF-8, else ``{"base64": ...}``; all else is
+    unchanged."""
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}
+
+
 def format_bytes(size: int) -> str:
     """``999 B``, ``1.0 KB``, ``682.1 MB``: powers of 1000."""
     if size < 1000:

@@ -6,7 +6,7 @@ from collections import Counter
 from brokerless.jobs.size.choices import Choice
 from brokerless.jobs.size.contents import Contents
 from brokerless.jobs.size.estimate import Estimate
-from brokerless.jobs.size.result import TopicSize, as_json, sum_estimates
+from brokerless.jobs.size.result import TopicSize, sum_estimates
 
 SIZES = {
     Choice(1, "gzip", batch_bytes=16384): 80,
@@ -47,7 +47,3 @@ def test_each_line_says_what_it_is_of() -> None:
 def test_errors_of_topics_are_independent() -> None:
     both = sum_estimates([Estimate(10, 7, 14), Estimate(20, 16, 23)])
     assert (both.bytes, both.low, both.high) == (30, 30 - 5, 30 + math.hypot(4, 3))
-
-
-def test_bytes_are_a_string_where_they_are_text() -> None:
-    assert [as_json(each) for each in (b"key", b"\xff", None, 3)] == ["key", {"base64": "/w=="}, None, 3]

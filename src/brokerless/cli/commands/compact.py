@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from argparse import ArgumentParser, Namespace
-from base64 import b64encode
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from brokerless.cli.selection import named_topics
 from brokerless.errors import UsageError
 from brokerless.jobs.run.types import RunOptions
 from brokerless.requests.writing import CompactRequest
-from brokerless.text import count_of, format_bytes, show
+from brokerless.text import count_of, format_bytes, json_bytes, show
 from brokerless.views.findings import not_written
 from brokerless.views.table import format_number, format_span, table, where_written
 
@@ -96,18 +95,10 @@ def _with_keys(result: CompactResult, options: Namespace) -> dict[str, object]:
     found: dict[str, object] = result.as_dict()
     if options.dry_run:
         found["frequentKeys"] = [
-            {"key": _as_json(each.key), "records": each.records, "lastOffset": each.last_offset}
+            {"key": json_bytes(each.key), "records": each.records, "lastOffset": each.last_offset}
             for each in result.frequent_keys
         ]
     return found
-
-
-def _as_json(key: bytes) -> str | dict[str, str]:
-    """Return a key as ``cat --json`` writes it."""
-    try:
-        return key.decode()
-    except UnicodeDecodeError:
-        return {"base64": b64encode(key).decode()}
 
 
 def _show(output: Output, results: Sequence[CompactResult], options: Namespace) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from brokerless.format import layouts
 from brokerless.jobs.size.choices import Choice
 from brokerless.jobs.size.contents import Contents, sum_of
 from brokerless.jobs.size.estimate import Estimate
-from brokerless.text import format_bytes, html_table, short_repr
+from brokerless.text import format_bytes, html_table, json_bytes, short_repr
 
 _NEARLY_ALL = 0.95
 HEAVIEST = 10
@@ -158,19 +157,9 @@ class TopicSize:
             "hours": hours,
         }
         return {
-            name: [{"name": as_json(key), "sizeInBytes": round(value)} for key, value in counts.most_common(most)]
+            name: [{"name": json_bytes(key), "sizeInBytes": round(value)} for key, value in counts.most_common(most)]
             for name, counts in names.items()
         }
-
-
-def as_json(value: bytes | int | None) -> Any:
-    """Bytes as JSON holds them: a string where they are UTF-8."""
-    if not isinstance(value, bytes):
-        return value
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return {"base64": b64encode(value).decode()}
 
 
 def codec_name(codec: int) -> str:

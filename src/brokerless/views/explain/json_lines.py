@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import isfinite
 
 from brokerless.explanation.field import Field, FieldValue, leaves
 from brokerless.explanation.files import LOG, Explanation
+from brokerless.text import json_bytes
 
 
 def entries_of(explanation: Explanation) -> Iterator[tuple[int | None, int, tuple[Field, ...]]]:
@@ -56,9 +56,4 @@ def _json(fields: Sequence[Field], above: str, whole: int) -> Iterator[dict[str,
 
 def _json_value(value: FieldValue) -> object:
     """Return a value as ``cat --json`` writes keys and values: bytes are text where they are UTF-8, else base64."""
-    if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            return {"base64": b64encode(value).decode()}
-    return str(value) if isinstance(value, float) and not isfinite(value) else value
+    return str(value) if isinstance(value, float) and not isfinite(value) else json_bytes(value)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from brokerless.jobs.diff.partition_diff import Difference, PartitionDiff, RecordView, SideSummary, Uncompared
 from brokerless.jobs.diff.results import Diff
-from brokerless.text import count_of
+from brokerless.text import count_of, json_bytes
 from brokerless.views.table import NOTHING, format_number, table
 
 _NAMES = ("partition", "records", "same", "missing", "extra", "changed", "because")
@@ -144,15 +143,8 @@ def _difference_row(each: Difference) -> dict[str, Any]:
 def _record_row(view: RecordView | None) -> dict[str, Any] | None:
     if view is None:
         return None
-    key = {} if view.key is None else {"key": _text_or_base64(view.key)}
+    key = {} if view.key is None else {"key": json_bytes(view.key)}
     return {"timestamp": view.timestamp, **key, "headerNames": list(view.header_names)}
-
-
-def _text_or_base64(data: bytes) -> str | dict[str, str]:
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": b64encode(data).decode()}
 
 
 def _uncompared_row(each: Uncompared) -> dict[str, Any]:

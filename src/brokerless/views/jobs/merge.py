@@ -8,7 +8,7 @@ from typing import Any
 from brokerless.jobs.merge.job import MergeResult
 from brokerless.text import format_bytes
 from brokerless.views.findings import relative_to, root_of
-from brokerless.views.jobs.salvage import loss_row
+from brokerless.views.jobs.salvage import loss_row, lost_offsets
 from brokerless.views.table import NOTHING, format_number, format_span, table
 
 _PARTITIONS = (
@@ -78,7 +78,7 @@ def partition_lines(results: Sequence[MergeResult]) -> Iterator[str]:
             format_number(len(each.replicas)),
             format_number(_uncommitted(each)),
             format_number(sum(divergence.records for divergence in each.divergences)),
-            _lost(each),
+            lost_offsets(each.losses),
         ]
         for each in results
     ]
@@ -152,8 +152,3 @@ def _replica_row(result: MergeResult, number: int) -> dict[str, Any]:
 def _uncommitted(result: MergeResult) -> int:
     """Offsets that are not known to be committed."""
     return max(0, result.reach - max(result.committed or 0, result.start_offset))
-
-
-def _lost(result: MergeResult) -> str:
-    lost = format_number(sum(loss.offsets or 0 for loss in result.losses))
-    return lost + ("+" if any(loss.offsets is None for loss in result.losses) else "")

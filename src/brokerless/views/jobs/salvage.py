@@ -122,10 +122,15 @@ def _written(dry_run: bool, parquet: bool, to: Destination, name: str, files: Se
 
 
 def _cells(each: SalvageResult) -> list[str]:
-    lost = format_number(sum(loss.offsets or 0 for loss in each.losses))
-    lost += "+" if any(loss.offsets is None for loss in each.losses) else ""
+    offsets, lost = format_span(each.start_offset, each.end_offset), lost_offsets(each.losses)
     counts = format_number(each.batches), format_number(each.records), format_bytes(each.bytes)
-    return [each.task.name, format_span(each.start_offset, each.end_offset), *counts, lost, format_bytes(each.damaged)]
+    return [each.task.name, offsets, *counts, lost, format_bytes(each.damaged)]
+
+
+def lost_offsets(losses: Sequence[Loss]) -> str:
+    """Return how many offsets are lost, as far as that is known: ``12``, or ``12+``."""
+    lost = format_number(sum(loss.offsets or 0 for loss in losses))
+    return lost + ("+" if any(loss.offsets is None for loss in losses) else "")
 
 
 def _range(loss: Loss) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from brokerless import arrow
 from brokerless.arrow import Column
 from brokerless.interchange.jsonl_writer import COLUMNS, dumps
 from brokerless.schemas import TIMESTAMP_TYPES
+from brokerless.text import json_bytes
 from brokerless.typed.topic_type import COLUMNS as ADDED
 
 
@@ -66,16 +66,6 @@ def _column(decoded: pa.RecordBatch, name: str) -> list[Any]:
 
 def _encoded(value: Any) -> bytes | None:
     return value.encode(errors="surrogateescape") if isinstance(value, str) else value
-
-
-def json_bytes(value: bytes | None) -> Any:
-    """Bytes in JSON: text where they are UTF-8, else ``{"base64": ...}``."""
-    if value is None:
-        return None
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return {"base64": b64encode(value).decode()}
 
 
 def json_values(column: Column) -> list[Any]:

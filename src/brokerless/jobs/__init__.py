@@ -1,4 +1,4 @@
-"""What is done to whole logs: one package for each job, on this machine's processors or on Spark.
+"""Runs jobs on whole logs: one package for each, on this machine's processors or on Spark.
 
 A *run* is one call of a job, from its plan to its commit; a run of offsets, of batches or of bytes is some that follow
 each other. A *source* is what is read, a *target* where something is written: a log directory, a topic of another

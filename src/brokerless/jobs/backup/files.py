@@ -37,8 +37,9 @@ class StoredFiles:
 def store_files(
     plan: BackupPlan, number: int, directory: LogDirectory, metadata: MetadataReplica | None
 ) -> StoredFiles:
-    """``number``: of the disk, from 1 on. ``metadata``: its replica, if that is backed up. What is stored already is
-    not written again, unless it was cut, which is reported. Raises :class:`UnwritableError`."""
+    """Store the files of a log directory that have no records. ``number``: of the disk, from 1 on. ``metadata``: its
+    replica, if that is backed up. What is stored already is not written again, unless it was cut, which is reported.
+    Raises :class:`UnwritableError`."""
     found: list[SnapshotFile] = []
     findings: list[Finding] = []
     place, data_key = plan.place, plan.how.data_key

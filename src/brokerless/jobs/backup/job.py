@@ -125,7 +125,7 @@ def _backup(plan: BackupPlan, running: RunOptions) -> BackupResult:
     )  # fmt: skip
     if not dry_run:
         if clock.now() - began > _LONG_MS:
-            _check_there(place, [segment for each in results for segment in each.segments])
+            refuse_pruned(place, [segment for each in results for segment in each.segments])
         commit(_place_of(plan), snapshot, segments, plan.options.sign_key)
     joined = None
     if plan.options.set_name is not None and not dry_run:
@@ -197,8 +197,8 @@ def _begin(place: BackupPlace, data_key: DataKey | None, run_id: str) -> None:
         create_object(file, KEYS_FILE.dump(keys_of_run(run_id, data_key), file.path))
 
 
-def _check_there(place: BackupPlace, segments: Sequence[SnapshotSegment]) -> None:
-    """Raises :class:`UsageError` where prune has removed what a long run goes on from, or has written."""
+def refuse_pruned(place: BackupPlace, segments: Sequence[SnapshotSegment]) -> None:
+    """Raise :class:`UsageError` where prune has removed what a long run goes on from, or has written."""
     ids = {(each.topic, *each.place): segment_directory(place.location, each.topic, *each.place) for each in segments}
     sizes = {place: sizes_in(directory) for place, directory in ids.items()}
     for each in segments:

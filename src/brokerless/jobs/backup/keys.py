@@ -1,4 +1,4 @@
-"""The data keys of a backup's runs: whose private keys read them, and changes of that, which write no segment again."""
+"""Lists and changes whose private keys read the data keys of a backup's runs; no segment is written again for that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Whether a log is the one that the snapshot before has: by its last batch and leader epochs, where it is intact."""
+"""Decides whether a log is the one that the snapshot before has: by its last batch and leader epochs, where it is
+intact."""
 
 from __future__ import annotations
 

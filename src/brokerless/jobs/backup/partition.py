@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -125,25 +126,18 @@ class BackupTaskResult:
 
 
 def run_task(task: BackupTask, done: Done, pinned: PinnedFiles | None = None) -> BackupTaskResult:
-    """``pinned``: files that are open already. Raises :class:`UnwritableError`; what cannot be read is among the
-    findings and losses."""
-    report = FindingCollector()
-    found = None
+    """Back up a partition. ``pinned``: files that are open already. Raises :class:`UnwritableError`; what cannot be
+    read is among the findings and losses."""
+    report, found = FindingCollector(), None
     if (start := _first_needed(task)) is not None:
-        found = _opened(
-            task, pinned, start, lambda files, opened: _go_on(task, files, opened, report=report, done=done)
-        )
+        found = _opened(task, pinned, start, partial(_go_on, task, report=report, done=done))
     if found is None:
         report = FindingCollector()
-        found = _opened(
-            task, pinned, 0, lambda files, opened: _take_whole(task, files, opened, report=report, done=done)
-        )
+        found = _opened(task, pinned, 0, partial(_take_whole, task, report=report, done=done))
     if isinstance(found, int):
         task = replace(task, replicas=(task.replicas[found],), is_alone=True)
         report = FindingCollector()
-        found = _opened(
-            task, pinned, 0, lambda files, opened: _take_whole(task, files, opened, report=report, done=done)
-        )
+        found = _opened(task, pinned, 0, partial(_take_whole, task, report=report, done=done))
     if task.cut_at is not None:
         _forget_cached(task)
     if isinstance(found, _Taken):

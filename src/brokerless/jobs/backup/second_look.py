@@ -38,8 +38,9 @@ class SecondLook:
 def look_again(
     plan: BackupPlan, tasks: Sequence[BackupTask], results: Sequence[BackupTaskResult], done: Done
 ) -> SecondLook:
-    """``results``: of ``tasks``, in the same order. Partitions that could not be read are looked for on all disks, and
-    those that were deleted are left out. Raises :class:`UnwritableError`."""
+    """Look for what changed while logs were copied. ``results``: of ``tasks``, in the same order. Partitions that could
+    not be read are looked for on all disks, and those that were deleted are left out. Raises
+    :class:`UnwritableError`."""
     found = [
         (_read_again(plan, task, result, done) or result) if _is_changed(plan, task, result) else result
         for task, result in zip(tasks, results, strict=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +18,7 @@ from brokerless import clock
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
+from brokerless.jobs.backup.job import refuse_pruned
 from brokerless.jobs.backup_erasure.record import BackupManifest, ErasureRecord
 from brokerless.jobs.backup_erasure.segment import SegmentTask, SegmentTaskResult, run_task
 from brokerless.jobs.check.snapshots import load_with_segments
@@ -35,8 +36,6 @@ from brokerless.log.storage.object_store import create_object
 from brokerless.log.tiered.decryption import BackupKeys, KeyPairs
 from brokerless.log.tiered.detection import backup_at
 from brokerless.log.tiered.listing.encrypted_backup import data_keys
-from brokerless.log.tiered.listing.stored_objects import check_sizes, sizes_in
-from brokerless.log.tiered.object_names import segment_directory
 from brokerless.log.tiered.options import load_private_keys
 from brokerless.log.tiered.writing.objects import UploadPlace
 from brokerless.requests.backups import BackupErasureRequest
@@ -165,7 +164,7 @@ def erase_backup(
     manifest.write(record, place)
     if not replaced:
         return result
-    _check_there(place, replaced)
+    refuse_pruned(place, [each.new for each in replaced])
     return replace(_commit(place, name, replaced, result), list_id=name.id)
 
 
@@ -246,18 +245,6 @@ def _created(place: BackupPlace) -> int:
     """Return the time of a new list, after all that are there, also if a clock went back."""
     known = (name for name, _ in place.replaced_lists())
     return max([clock.now(), *(each.created + 1 for each in known)])
-
-
-def _check_there(place: BackupPlace, replaced: Iterable[ReplacedSegment]) -> None:
-    """Raises :class:`UsageError` where prune has removed what a long run has written."""
-    sizes: dict[_Partition, Mapping[str, int | None]] = {}
-    for each in (one.new for one in replaced):
-        own = each.topic, each.topic_id, each.partition
-        directory = segment_directory(place.location, *own)
-        if own not in sizes:
-            sizes[own] = sizes_in(directory)
-        for finding in check_sizes(directory, each, sizes[own]):
-            raise UsageError(f"{finding}; prune ran meanwhile: run again, and give prune a longer --grace")
 
 
 def _commit(

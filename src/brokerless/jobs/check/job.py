@@ -99,9 +99,9 @@ def check_backup(
     trusted: Sequence[bytes] = (),
     running: RunOptions = HERE,
 ) -> CheckResult:
-    """``location``: a backup, of which all snapshots are checked, or ``URL@SNAPSHOT``. ``read``: what is read; of a
-    number of bytes, a ledger in the backup keeps what was read when. ``seal``: a file with what was
-    sealed. ``trusted``: public keys, by one of which each snapshot has to be signed.
+    """Check a backup, or one snapshot of it. ``location``: a backup, of which all snapshots are checked, or
+    ``URL@SNAPSHOT``. ``read``: what is read; of a number of bytes, a ledger in the backup keeps what was read when.
+    ``seal``: a file with what was sealed. ``trusted``: public keys, by one of which each snapshot has to be signed.
 
     Raises :class:`UnreadableError` where there is no backup, UsageError for no such snapshot, and UnwritableError where
     the ledger cannot be written."""

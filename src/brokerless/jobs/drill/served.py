@@ -46,8 +46,8 @@ class Served:
 def compare_served(
     snapshot: LogDirectory, vector: Sequence[SnapshotPartition], bootstrap: str, max_batch_bytes: int
 ) -> Served:
-    """``vector``: the partitions that are compared, but for Kafka's own. Raises :class:`ClusterError`, and
-    UnreadableError where there is no room for the copy of a partition (TMPDIR)."""
+    """Compare what a broker serves with a snapshot. ``vector``: the partitions that are compared, but for Kafka's own.
+    Raises :class:`ClusterError`, and UnreadableError where there is no room for the copy of a partition (TMPDIR)."""
     known = {(each.topic, each.partition): each for each in vector if not names.is_internal(each.topic)}
     live = list_partitions(connect(f"{RUNNING_CLUSTER}{bootstrap}"))
     sides = [

@@ -1,4 +1,4 @@
-"""Which snapshots have passed a drill, by the evidence that ``drill --record`` writes into the backup."""
+"""Finds the snapshots that have passed a drill, by the evidence that ``drill --record`` writes into the backup."""
 
 from __future__ import annotations
 

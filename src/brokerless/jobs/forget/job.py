@@ -50,9 +50,9 @@ def forget(
     apply: bool = False,
     now: int | None = None,
 ) -> ForgetResult:
-    """``location``: a backup, whose snapshots stay by ``rules``; or ``URL@SNAPSHOT`` without rules, for that one.
-    ``trusted``: public keys, by one of which a snapshot is signed that fills a place of a rule, and the evidence of a
-    drill; without them, any does.
+    """Forget the snapshots that do not stay, or without ``apply`` only name them. ``location``: a backup, whose
+    snapshots stay by ``rules``; or ``URL@SNAPSHOT`` without rules, for that one. ``trusted``: public keys, by one of
+    which a snapshot is signed that fills a place of a rule, and the evidence of a drill; without them, any does.
     ``now``: ms since the epoch.
 
     Raises :class:`UsageError` for one without the other, UnreadableError where there is no backup, UnwritableError.

@@ -64,8 +64,9 @@ class _Named:
 
 
 def prune(location: Location, *, grace_ms: int = GRACE_MS, apply: bool = False, now: int | None = None) -> PruneResult:
-    """``grace_ms``: what is younger stays, and what was forgotten within it. ``now``: ms since the epoch; without it,
-    the store's clock is asked where anything is removed.
+    """Remove what no snapshot names, or without ``apply`` only count it. ``grace_ms``: what is younger stays, and what
+    was forgotten within it. ``now``: ms since the epoch; without it, the store's clock is asked where anything is
+    removed.
 
     Raises :class:`UsageError` for one snapshot of a backup, UnreadableError where there is no backup, or a snapshot
     cannot be read: nobody knows what it names.

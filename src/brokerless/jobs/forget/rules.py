@@ -1,4 +1,4 @@
-"""Which snapshots of a backup stay: by rules, each with the reasons.
+"""Decides by rules which snapshots of a backup stay, each with the reasons.
 
 What fills a place of a rule is complete, and has no end of a partition that is before the one of the last snapshot: a
 false one, or one of disks that were lost, does not crowd out a true one.
@@ -70,10 +70,10 @@ def decide(
     unsigned: Collection[str] = (),
     drilled: Collection[str] = (),
 ) -> tuple[list[Decision], list[Finding]]:
-    """``snapshots``: the oldest first. ``stored``: when each came into the store (ms since the epoch), by its ID, as
-    far as that is known: a rule keeps what it would by the one time or the other. ``path``: of the backup.
-    ``unsigned``: IDs of snapshots that no trusted key has signed, which fill no place; ``drilled``: of those that
-    passed a drill."""
+    """Decide which snapshots stay. ``snapshots``: the oldest first. ``stored``: when each came into the store (ms since
+    the epoch), by its ID, as far as that is known: a rule keeps what it would by the one time or the other. ``path``:
+    of the backup. ``unsigned``: IDs of snapshots that no trusted key has signed, which fill no place; ``drilled``: of
+    those that passed a drill."""
     reasons: dict[str, list[str]] = {each.id: [] for each in snapshots}
     findings: list[Finding] = []
     groups: dict[object, list[Snapshot]] = {}

@@ -24,7 +24,7 @@ from tests.log.whole_batches import batch as made
 from tests.log.whole_batches import batches, with_largest
 
 from brokerless.errors import BrokerlessError, DamageError, UnreadableError, UsageError
-from brokerless.jobs.run.spark_worker import keep_what_is_loaded
+from brokerless.jobs.run.spark_worker import keep_what_was_loaded_with
 from brokerless.log import partition as log_partition
 from brokerless.spark.columns import choose_columns, default_schema
 from brokerless.spark.options import parse_options
@@ -250,19 +250,19 @@ def reads(split: Split) -> tuple[object, ...]:
 
 
 def test_a_task_keeps_what_it_loaded_for_the_next_ones() -> None:
-    keep_what_is_loaded.cache_clear()
+    keep_what_was_loaded_with.cache_clear()
     assert tasks(DATA)
-    assert keep_what_is_loaded.cache_info().currsize == 1
+    assert keep_what_was_loaded_with.cache_info().currsize >= 1
 
 
 def test_what_makes_a_source_and_what_plans_keep_what_they_loaded() -> None:
-    keep_what_is_loaded.cache_clear()
+    keep_what_was_loaded_with.cache_clear()
     source = BrokerlessSource({"path": str(DATA)})
-    assert keep_what_is_loaded.cache_info().currsize == 1
+    assert keep_what_was_loaded_with.cache_info().currsize >= 1
     reader = source.reader(source.schema())
-    keep_what_is_loaded.cache_clear()
+    keep_what_was_loaded_with.cache_clear()
     assert reader.partitions()
-    assert keep_what_is_loaded.cache_info().currsize == 1
+    assert keep_what_was_loaded_with.cache_info().currsize >= 1
 
 
 def test_splits_are_the_same_without_an_index(tmp_path: Path) -> None:

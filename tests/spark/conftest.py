@@ -20,6 +20,11 @@ def spark_cluster(quick_spark: str, tmp_path_factory: pytest.TempPathFactory) ->
         yield started
 
 
+def with_tests(path: str | None) -> str:
+    """Python's path, so that Spark finds its daemon here."""
+    return os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [path])])
+
+
 @pytest.fixture(scope="session")
 def spark(quick_spark: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A Spark session of two threads that all tests share; a test that sets its configuration sets it back."""
@@ -37,7 +42,8 @@ def spark(quick_spark: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
     )
     options = f"-Dlog4j2.configurationFile={logging} {quick_spark}"
-    with mock.patch.dict(os.environ, submit_arguments(options)):
+    arguments = submit_arguments(options, **{"spark.python.daemon.module": "tests.spark.daemon"})
+    with mock.patch.dict(os.environ, {**arguments, "PYTHONPATH": with_tests(os.environ.get("PYTHONPATH"))}):
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     yield session

@@ -97,6 +97,6 @@ def test_all_are_left_where_a_map_has_a_key_twice() -> None:
 def test_a_type_that_lacks_a_field_has_no_program() -> None:
     type_ = protobuf.protobuf_arrow_type(OWN, LINE)
     descriptor = message_types(OWN).descriptor(LINE)
-    assert compile_program(descriptor, type_, type_).depth
+    assert compile_program(descriptor, type_, type_).code.depth
     with pytest.raises(NoProgramError, match="no field price"):
         compile_program(descriptor, pa.struct([type_.field("sku")]), type_)

@@ -213,7 +213,7 @@ class _KernelDecoder:
             from brokerless.typed.protobuf.columns import decode_messages
 
             column, is_left = decode_messages(program, data, starts[rows] + at, ends[rows])
-            if program.output.type != self._target:
+            if program.code.output.type != self._target:
                 column, finer = cut(column)
                 reasons |= {int(rows[row]): reason for row, reason in finer.items()}
             places[rows] = np.where(is_left, -1, np.arange(len(rows)) + sum(map(len, parts)))

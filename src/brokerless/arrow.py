@@ -24,6 +24,8 @@ Column = Any
 PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 """The units of Arrow's times."""
 DAY_S = 86_400
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+"""0001-01-01 and 9999-12-31, by days since 1970."""
 _NO_BYTES = np.empty(0, dtype=np.uint8)
 _MOST_REPEATED = 4
 _SHORT = pa.int32()

@@ -139,8 +139,7 @@ class FieldBuilder:
     def take_number(self, name: str, type_: np.dtype[Any], describe: Callable[[int], Said]) -> int:
         """Takes a number of a fixed size."""
         size = type_.itemsize
-        if self.left < size:
-            self.expect(f"{name}, {_bytes(size)}; {_bytes(self.left) if self.left else 'none'} left")
+        self._require(name, size)
         value = int(np.frombuffer(self.data, type_, 1, self.at)[0])
         self.take(name, size, value, describe(value))
         return value
@@ -168,8 +167,7 @@ class FieldBuilder:
 
     def take_bytes(self, name: str, length: int, note: str = "") -> bytes:
         """Takes bytes that are a value by themselves; of no bytes, no field is made."""
-        if length > self.left:
-            self.expect(f"{name}, {_bytes(length)}; {_bytes(self.left) if self.left else 'none'} left")
+        self._require(name, length)
         data = self.data[self.at : self.at + length]
         if length:
             self.take(name, length, data, Said(note))
@@ -181,6 +179,10 @@ class FieldBuilder:
         fields = build(data, self.position, fill, self.budget)
         if fields:
             self.take(name, length, None, Said(note), children=fields)
+
+    def _require(self, name: str, size: int) -> None:
+        if size > self.left:
+            self.expect(f"{name}, {_bytes(size)}; {_bytes(self.left) if self.left else 'none'} left")
 
     def take_rest(self, note: str = "", expected: str | None = None, name: str = UNREAD) -> None:
         """Takes all that is left."""

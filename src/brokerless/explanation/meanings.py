@@ -28,8 +28,7 @@ def time_of(timestamp: int) -> str:
 
 def codec_name(attributes: int) -> str:
     """Return the codec by the lowest bits of attributes."""
-    codec = attributes & layouts.CODEC_MASK
-    return layouts.CODECS[codec] if codec < len(layouts.CODECS) else f"unknown compression type id {codec}"
+    return layouts.codec_name(attributes & layouts.CODEC_MASK)
 
 
 def expected_codec(attributes: int, magic: int) -> str | None:

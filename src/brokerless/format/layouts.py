@@ -13,9 +13,17 @@ from typing import Any
 
 import numpy as np
 
+from brokerless.errors import UsageError
 from brokerless.kafka_names import COMPRESSION_TYPES
 
 MAGIC_V0, MAGIC_V1, MAGIC_V2 = 0, 1, 2
+
+
+def check_magic(magic: int) -> None:
+    """Raise :class:`UsageError` for a message format that does not exist."""
+    if magic not in (MAGIC_V0, MAGIC_V1, MAGIC_V2):
+        raise UsageError(f"there is no message format v{magic}; there are v0, v1 and v2")
+
 
 LOG_ENTRY = np.dtype([("offset", ">i8"), ("size", ">i4")])
 """What every message, wrapper message and batch starts with; ``size`` counts the bytes after these 12."""
@@ -107,6 +115,12 @@ NO_PARTITION_LEADER_EPOCH = -1
 CODECS = COMPRESSION_TYPES
 """Codec names by the id in the attributes (org.apache.kafka.common.record.CompressionType); 5 to 7 are unknown."""
 NO_CODEC, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+
+
+def codec_name(codec: int) -> str:
+    """Return the name of a codec by its id, or that it is unknown."""
+    return CODECS[codec] if codec < len(CODECS) else f"unknown compression type id {codec}"
+
 
 NO_TIMESTAMP_TYPE, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1
 

@@ -22,6 +22,7 @@ from brokerless.schemas import RECORDS
 from brokerless.table_formats.data_files import DataTarget, OpenDataFile, data_file_name
 from brokerless.table_formats.export_state import file_name
 from brokerless.table_formats.parquet_bounds import columns_with_bounds, nan_columns
+from brokerless.table_formats.rows import days_of
 
 COLUMNS = ("key", "value", "partition", "offset", "timestamp", "timestampType", "headers")
 """Those of a record as Kafka's consumers know it. The topic is in the path: in the files as well, it would be there
@@ -40,7 +41,6 @@ _OPEN = 16
 """Files that are being written at once, of as many dates."""
 _DAY = 86_400_000
 _EPOCH = date(1970, 1, 1)
-_FIRST_DAY, _LAST_DAY = (date.min - _EPOCH).days, (date.max - _EPOCH).days
 _NO_DAY = -(1 << 40)
 
 
@@ -287,8 +287,7 @@ def _of_kafka(batch: pa.RecordBatch, name: str) -> Any:
 
 
 def _days(timestamps: NDArray[np.int64]) -> NDArray[np.int64]:
-    days = timestamps // _DAY
-    has_none = (timestamps == -1) | (days < _FIRST_DAY) | (days > _LAST_DAY)
+    days, has_none = days_of(timestamps)
     return np.where(has_none, _NO_DAY, days)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from brokerless import arrow
 from brokerless.table_formats.catalog import TableFormat
@@ -30,8 +31,13 @@ DATE = "date"
 """The partitions are days (UTC): in Iceberg, a hidden field of ``kafka.timestamp``; in Delta, a column."""
 
 _DAY = 86_400_000
-_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
-"""0001-01-01 and 9999-12-31, by days since 1970."""
+
+
+def days_of(milliseconds: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the days since 1970 of timestamps, and which of these have none: -1, and those outside of the years 1 to
+    9999."""
+    days = milliseconds // _DAY
+    return days, (milliseconds == -1) | (days < arrow.FIRST_DAY) | (days > arrow.LAST_DAY)
 
 
 def table_schema(decoded: pa.Schema, form: TableFormat) -> pa.Schema:
@@ -60,8 +66,7 @@ class RowMaker:
     def _kafka(self, records: pa.RecordBatch) -> Any:
         rows = records.num_rows
         milliseconds = arrow.numbers(records.column("timestamp"), np.int64)
-        days = milliseconds // _DAY
-        has_none = (milliseconds == -1) | (days < _FIRST_DAY) | (days > _LAST_DAY)
+        _, has_none = days_of(milliseconds)
         times = arrow.column_of_numbers(TIMESTAMP, np.where(has_none, 0, milliseconds) * 1000, has_none)
         columns = {
             "topic": arrow.repeated(self.topic, rows),

@@ -115,6 +115,13 @@ def check_directory(form: str, directory: str, not_in_names: re.Pattern[str]) ->
         raise UsageError(f"{show_name(directory)}: {text}; export to another directory")
 
 
+def not_by_day(topic: str, where: str) -> RefusedTopicError:
+    """Return the error for a topic's table that is not partitioned by day. ``where``: the table."""
+    return RefusedTopicError(
+        topic, f"{where}: the table is partitioned in another way than by day; export to another one"
+    )
+
+
 @contextmanager
 def library_errors(form: str, library: str, where: str) -> Generator[None]:
     """Raises what a format's library, a catalogue and a storage raise as errors of ours. ``where``: the table."""

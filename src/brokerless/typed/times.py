@@ -15,9 +15,6 @@ from brokerless import arrow
 from brokerless.arrow import DAY_S, PER_SECOND, Column, time_text
 from brokerless.typed.reasons import FINER, Reason, Reasons, left_out_reason
 
-_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
-"""0001-01-01 and 9999-12-31, by days since 1970: what the readers of tables, and Python, have a value for."""
-
 _Found = tuple[NDArray[np.bool_], str, Reason]
 """Rows that have a time out of range, the path of its field, and what it is."""
 
@@ -205,7 +202,11 @@ def _checked_leaf(column: Any) -> tuple[Column, list[_Found]]:
     first, last, what = 0, DAY_S, left_out_reason("a time of day outside of a day")
     if not t.is_time(type_):
         kind = "date" if t.is_date(type_) else "timestamp"
-        first, last, what = _FIRST_DAY, _LAST_DAY + 1, left_out_reason(f"a {kind} outside of the years 1 to 9999")
+        first, last, what = (
+            arrow.FIRST_DAY,
+            arrow.LAST_DAY + 1,
+            left_out_reason(f"a {kind} outside of the years 1 to 9999"),
+        )
     if not t.is_date(type_):
         per_unit = PER_SECOND[type_.unit] * (1 if t.is_time(type_) else DAY_S)
         limits = np.iinfo(own.dtype)

@@ -51,8 +51,7 @@ class AppendConfig:
     max_message_bytes: int = 1_048_588
 
     def __post_init__(self) -> None:
-        if not layouts.MAGIC_V0 <= self.to_magic <= layouts.MAGIC_V2:
-            raise UsageError(f"there is no message format v{self.to_magic}; there are v0, v1 and v2")
+        layouts.check_magic(self.to_magic)
         if self.codec != "producer" and self.codec not in layouts.CODECS:
             raise UsageError(f"there is no codec {self.codec!r}; there are producer, {', '.join(layouts.CODECS)}")
         if self.level is not None and self.codec in ("producer", "none"):

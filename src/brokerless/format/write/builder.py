@@ -231,8 +231,7 @@ class BatchBuilder:
 
 
 def _check(attributes: BatchAttributes, magic: int) -> None:
-    if magic not in (layouts.MAGIC_V0, layouts.MAGIC_V1, layouts.MAGIC_V2):
-        raise UsageError(f"there is no message format v{magic}; there are v0, v1 and v2")
+    layouts.check_magic(magic)
     has_producer = attributes.producer_id != layouts.NO_PRODUCER_ID
     if magic < layouts.MAGIC_V2 and (has_producer or attributes.is_transactional or attributes.is_control):
         raise UsageError(f"message format v{magic} has no producer ids, transactions and control batches")

@@ -168,8 +168,7 @@ class Encoder:
     def __init__(
         self, magic: int = layouts.MAGIC_V2, codec: str = "none", level: int | None = None, *, with_zlib: bool = False
     ) -> None:
-        if magic not in (layouts.MAGIC_V0, layouts.MAGIC_V1, layouts.MAGIC_V2):
-            raise UsageError(f"there is no message format v{magic}; there are v0, v1 and v2")
+        layouts.check_magic(magic)
         if codec == "none" and level is not None:
             raise UsageError("without a codec there are no levels")
         self.magic = magic

@@ -26,7 +26,7 @@ from brokerless.jobs.size.crossover import smaller_from
 from brokerless.jobs.size.estimate import Estimate, Estimator, Population
 from brokerless.jobs.size.exact import measure_partition
 from brokerless.jobs.size.places import SampledSegment, places_of
-from brokerless.jobs.size.result import TopicSize, codec_name, sum_estimates
+from brokerless.jobs.size.result import TopicSize, sum_estimates
 from brokerless.jobs.size.sample import MOST_BYTES, SHARE, WHOLE, Sample, read_sample
 from brokerless.log.directory import PartitionPath
 from brokerless.log.offset_gaps import missing_logs
@@ -239,7 +239,7 @@ def _crossovers(sample: Sample, contents: Contents) -> dict[tuple[int, str], int
     if not sample.rows:
         return {}
     kinds = contents.kinds.most_common(1)
-    current = codec_name(kinds[0][0][1]) if kinds else "none"
+    current = layouts.codec_name(kinds[0][0][1]) if kinds else "none"
     codecs = ["none"] if current in ("none", "zstd") else ["none", current]
     magics = layouts.MAGIC_V0, layouts.MAGIC_V1
     return {(magic, codec): smaller_from(sample, magic, codec) for codec in codecs for magic in magics}

@@ -52,7 +52,7 @@ class TopicSize:
     def kind(self) -> tuple[int, str] | None:
         """The format and codec of most bytes that are there; None without records."""
         kinds = self.contents.kinds.most_common(1)
-        return (kinds[0][0][0], codec_name(kinds[0][0][1])) if kinds else None
+        return (kinds[0][0][0], layouts.codec_name(kinds[0][0][1])) if kinds else None
 
     @property
     def is_mixed(self) -> bool:
@@ -160,10 +160,6 @@ class TopicSize:
             name: [{"name": json_bytes(key), "sizeInBytes": round(value)} for key, value in counts.most_common(most)]
             for name, counts in names.items()
         }
-
-
-def codec_name(codec: int) -> str:
-    return layouts.CODECS[codec] if codec < len(layouts.CODECS) else f"unknown compression type id {codec}"
 
 
 def monthly_cost(size: float, price_per_gb: float) -> float:

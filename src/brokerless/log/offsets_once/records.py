@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.bounds import MAX_INT64
+from brokerless.bounds import MAX_INT64, MIN_INT64
 from brokerless.findings import Finding
 from brokerless.log.offsets_once.findings import batches_overlap
 from brokerless.log.segment import Chunk, all_decoded, check_checksums, scan
@@ -131,23 +131,17 @@ def runs_of(offsets: NDArray[np.int64]) -> list[Span]:
 def are_within(spans: Sequence[Span], firsts: NDArray[np.int64], lasts: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return which ranges of offsets, each from a first to a last one, lie in one of some spans (bool), which are in
     order of their first offsets and may overlap."""
-    if not spans:
-        return np.zeros(len(firsts), np.bool_)
-    starts, ends = _first_and_last(spans)
-    at = np.searchsorted(starts, firsts, "right") - 1
-    return (at >= 0) & (lasts <= ends[at])
+    return _reach(spans, firsts) >= lasts
 
 
 def have_common(spans: Sequence[Span], firsts: NDArray[np.int64], lasts: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return which ranges of offsets, as for :func:`are_within`, have an offset of some spans."""
-    if not spans:
-        return np.zeros(len(firsts), np.bool_)
-    starts, ends = _first_and_last(spans)
-    at = np.searchsorted(starts, lasts, "right") - 1
-    return (at >= 0) & (firsts <= ends[at])
+    return _reach(spans, lasts) >= firsts
 
 
-def _first_and_last(spans: Sequence[Span]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The first offset of each span, and the highest one of it and those before it (int64, which an end may not be)."""
-    starts, ends = zip(*spans, strict=True)
-    return np.array(starts, np.int64), np.maximum.accumulate(np.array([each - 1 for each in ends], np.int64))
+def _reach(spans: Sequence[Span], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the highest offset of the spans that begin at each of some offsets or before it, the lowest number for
+    none."""
+    starts, lasts = np.array([start for start, _ in spans], np.int64), [end - 1 for _, end in spans]
+    reach = np.maximum.accumulate(np.array([MIN_INT64, *lasts], np.int64))  # an end may be none of int64
+    return reach[np.searchsorted(starts, offsets, "right")]

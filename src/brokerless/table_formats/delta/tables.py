@@ -40,6 +40,7 @@ from brokerless.table_formats.types import (
     check_topic,
     damaged_files,
     library_errors,
+    not_by_day,
 )
 
 _APPLICATION = "brokerless"
@@ -323,9 +324,7 @@ class DeltaTables:
 
     def _check_partitions(self, table: Any, topic: str) -> None:
         if table.metadata().partition_columns != [DATE]:
-            where = self.describe(topic)
-            text = f"{where}: the table is partitioned in another way than by day; export to another one"
-            raise RefusedTopicError(topic, text)
+            raise not_by_day(topic, self.describe(topic))
 
     def _check_rules(self, table: Any, topic: str) -> None:
         """Refuses a table with rules for its rows, which every writer has to keep and this one does not check, and one

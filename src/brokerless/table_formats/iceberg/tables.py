@@ -37,6 +37,7 @@ from brokerless.table_formats.types import (
     check_topic,
     damaged_files,
     library_errors,
+    not_by_day,
 )
 
 OWN_CATALOG = "catalog.db"
@@ -288,9 +289,7 @@ class IcebergTables:
         spec = [(each.name, str(each.transform)) for each in table.spec().fields]
         times = [table.schema().find_column_name(each.source_id) for each in table.spec().fields]
         if (spec, times) != ([(DATE, "day")], ["kafka.timestamp"]):
-            where = self.describe(topic)
-            text = f"{where}: the table is partitioned in another way than by day; export to another one"
-            raise RefusedTopicError(topic, text)
+            raise not_by_day(topic, self.describe(topic))
 
     def _check_version(self, table: Any, topic: str) -> None:
         """Refuse a table of a format version that pyiceberg does not write, before anything is written."""

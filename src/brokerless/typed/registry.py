@@ -106,11 +106,9 @@ class Registry:
 
     def of_subject(self, subject: str) -> list[Schema]:
         """Return a subject's versions, in order; those of the subject that it is an alias of, if it has none itself."""
-        own = [self.versions[key] for key in sorted(self.versions) if key[0] == subject]
+        known = self.subjects()
         alias = self.settings.get(subject, {}).get("alias")
-        if own or not isinstance(alias, str) or alias == subject:
-            return own
-        return [self.versions[key] for key in sorted(self.versions) if key[0] == alias]
+        return known.get(subject) or (known.get(alias, []) if isinstance(alias, str) else [])
 
     def of_topic(self, topic: str, side: str) -> tuple[str, list[Schema]]:
         """Return the versions of the subject that ``TopicNameStrategy`` gives a topic's keys or values (``side``), and

@@ -83,10 +83,7 @@ def repeats_within(path: str, position: int, offsets: NDArray[np.int64]) -> Find
 def falls_within(path: str, position: int, before: int, offset: int) -> Finding:
     """Return a batch with a record at ``offset`` after one at a higher one, ``before``."""
     text = "offsets of this batch's records go back: a consumer passes over those that do"
-    expected = f"an offset above {before}"
-    return Kind.OFFSET_ORDER.at(
-        path, text, severity="warning", position=position, offset=offset, expected=expected, found=str(offset)
-    )
+    return not_above(path, position, offset, before, text=text)
 
 
 def report_past_last(chunk: Chunk, path: str, report: Report) -> None:

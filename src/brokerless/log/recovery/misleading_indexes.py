@@ -44,6 +44,7 @@ from brokerless.log.recovery.trust import TrustedSegment
 from brokerless.log.segment import scan, scan_headers
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.segment_files import SegmentFiles
+from brokerless.log.write.segment_state import first_timestamp
 from brokerless.progress import ignore
 
 Aborted = tuple[int, int, int]
@@ -81,8 +82,11 @@ def misread_age(files: SegmentFiles, base_offset: int) -> IndexEffect | None:
     """Return that a broker takes a segment for older than its first batch, by the last entry of its time index; None
     where it does not."""
     read = last_time_entry(files, base_offset)
-    if read is None or not 0 <= read < _first_timestamp(files, base_offset):
+    if read is None or read < 0:
         return None
+    with files.location(base_offset, "log").open() as file:
+        if read >= first_timestamp(file):
+            return None
     path = str(files.path(base_offset, "time-index"))
     text = "after a clean stop a broker takes the last entry of this for the age of its segment"
     finding = Kind.RETENTION_MISREAD.at(path, text, offset=base_offset)
@@ -100,14 +104,6 @@ def _are_indexes_needed(files: SegmentFiles, base_offset: int) -> bool:
         lasts = [chunk.batches.last_offset for chunk in scan_headers(file, ignore)]
     index = load_transaction_index(Location(str(path)), base_offset)
     return has_unmarked(index, np.concatenate([np.empty(0, np.int64), *lasts]))
-
-
-def _first_timestamp(files: SegmentFiles, base_offset: int) -> int:
-    """The largest timestamp of a segment's first batch; -1 if it has none."""
-    with files.location(base_offset, "log").open() as file:
-        for chunk in scan_headers(file, ignore, 0, 1, chain_only=True):
-            return int(chunk.batches.max_timestamp[0])
-    return -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NoReturn
 
 from brokerless.errors import UsageError, missing_libraries
+from brokerless.log.storage.location import Location
 from brokerless.log.tiered.manifest import ENCRYPTED, IV_SIZE, Encryption, parse_encryption
 from brokerless.values import WrongJsonError
 
 HASH = hashlib.sha3_512
 """Of the label and of MGF1."""
+_LIMIT = 1 << 16
+"""Bytes of a file with a key."""
 KEY_SIZE = 32
 """Bytes of a data key."""
 _OTHER = "it is not the one that the data key was encrypted with"
@@ -106,6 +110,14 @@ class Decryptor:
             return decrypt(data[:IV_SIZE], data[IV_SIZE:], self._aad, *memory)
         except InvalidTag:
             raise DecryptionError("it is not what was encrypted: its tag is wrong") from None
+
+
+def read_key_file(name: str, file: object, which: str) -> bytes:
+    """Return the content of a file with a key. ``which``: ``private`` or ``public``. Raises :class:`UsageError` for a
+    key in place of a path, which is in no message, and :class:`UnreadableError` for a file that is not there."""
+    if not isinstance(file, str | os.PathLike) or "-----" in str(file):
+        raise UsageError(f"key pair {name}: give the path of a file with its {which} key, and not the key")
+    return Location(os.fspath(file)).read(_LIMIT)
 
 
 def check_private_key(name: str, pem: bytes) -> None:

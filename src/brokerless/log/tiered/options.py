@@ -12,12 +12,9 @@ from typing import Any
 from brokerless.errors import UsageError
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import StorageOptions
-from brokerless.log.tiered.decryption import KeyPairs, check_private_key
+from brokerless.log.tiered.decryption import KeyPairs, check_private_key, read_key_file
 from brokerless.log.tiered.detection import OPTION
 from brokerless.log.tiered.layout import parse_layout
-
-_LIMIT = 1 << 16
-"""Bytes of a file with a private key."""
 
 KeyFiles = Mapping[str, str | os.PathLike[str]]
 Remote = Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
@@ -64,8 +61,6 @@ def load_private_keys(files: KeyFiles) -> KeyPairs:
 
 
 def _read_key(name: str, file: object) -> bytes:
-    if not isinstance(file, str | os.PathLike) or "-----" in str(file):  # a key itself, which is in no message
-        raise UsageError(f"key pair {name}: give the path of a file with its private key, and not the key")
-    pem = Location(os.fspath(file)).read(_LIMIT)
+    pem = read_key_file(name, file, "private")
     check_private_key(name, pem)
     return pem

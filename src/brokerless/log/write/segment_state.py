@@ -111,7 +111,7 @@ def describe_segment(files: SegmentFiles, base_offset: int, report: Report = ign
         state = SegmentState(
             base_offset,
             size,
-            first_timestamp=_first_timestamp(file),
+            first_timestamp=first_timestamp(file),
             offset_entries=len(offsets.offsets),
             time_entries=len(times.offsets),
         )
@@ -134,7 +134,7 @@ def truncated_segment(files: SegmentFiles, base_offset: int, offset: int) -> tup
         state = SegmentState(
             base_offset,
             size,
-            first_timestamp=_first_timestamp(file) if size else layouts.NO_TIMESTAMP,
+            first_timestamp=first_timestamp(file) if size else layouts.NO_TIMESTAMP,
             offset_entries=offset_entries_before(offsets, offset),
             time_entries=kept,
         )
@@ -160,7 +160,8 @@ def _with_last_time_entry(state: SegmentState, times: TimeIndex) -> SegmentState
     return replace(state, max_timestamp=timestamp, max_timestamp_offset=offset, last_time_entry=timestamp)
 
 
-def _first_timestamp(file: File) -> int:
+def first_timestamp(file: File) -> int:
+    """Return the largest timestamp (ms) of a segment's first batch; -1 if it has none."""
     for chunk in scan_headers(file, ignore, 0, 1, chain_only=True):
         return int(chunk.batches.max_timestamp[0])
     return layouts.NO_TIMESTAMP

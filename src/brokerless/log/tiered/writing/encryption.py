@@ -14,11 +14,10 @@ from functools import lru_cache
 from typing import Any
 
 from brokerless.errors import UsageError, missing_libraries
-from brokerless.log.storage.location import Location
-from brokerless.log.tiered.decryption import HASH, KEY_SIZE, mask, xor
+from brokerless.log.tiered.decryption import HASH, KEY_SIZE, mask, read_key_file, xor
 from brokerless.log.tiered.manifest import IV_SIZE, Encryption, encryption_members
 
-_AAD_SIZE, _LIMIT = 32, 1 << 16
+_AAD_SIZE = 32
 _SMALLEST_MODULUS = 2 * HASH().digest_size + 2 + KEY_SIZE
 """Bytes that OAEP needs for a data key."""
 
@@ -62,9 +61,7 @@ def refuse_same_keys(keys: Sequence[PublicKey]) -> None:
 
 
 def _load(name: str, file: object) -> PublicKey:
-    if not isinstance(file, str | os.PathLike) or "-----" in str(file):
-        raise UsageError(f"key pair {name}: give the path of a file with its public key, and not the key")
-    pem = Location(os.fspath(file)).read(_LIMIT)
+    pem = read_key_file(name, file, "public")
     if b"PRIVATE KEY" in pem:
         text = "this file has the private key, which whoever writes a backup is not to have"
         raise UsageError(f"key pair {name}: {text}; openssl pkey -in FILE -pubout writes the public one")

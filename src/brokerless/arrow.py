@@ -56,7 +56,8 @@ def values(column: Column) -> list[Any]:
 
 
 def time_text(number: int, type_: Any) -> str | int:
-    """ISO 8601; the number itself where the year is none of four digits, and where a time of day is none of a day."""
+    """Return ISO 8601; the number itself where the year is none of four digits, and where a time of day is none of a
+    day."""
     t = pa.types
     is_date, is_time = t.is_date(type_), t.is_time(type_)
     per_second = 1 if is_date else PER_SECOND[type_.unit]
@@ -152,12 +153,12 @@ def column_of_numbers(type_: pa.DataType, values: NDArray[Any], null: NDArray[np
 
 
 def column_of_flags(values: NDArray[np.bool_], null: NDArray[np.bool_] | None = None) -> Column:
-    """Booleans; ``null`` says which of them are none."""
+    """Return a column of booleans; ``null`` says which of them are none."""
     return column_of(pa.bool_(), len(values), [_valid(null), bits(values)])
 
 
 def column_of_values(values: Sequence[Any], type_: pa.DataType) -> Column:
-    """Python's numbers, booleans, strings, bytes, and lists of these; None is null.
+    """Return a column of Python's numbers, booleans, strings, bytes, and lists of these; None is null.
 
     ``type_``: an integer, timestamp, boolean, string, binary, list or dictionary type. Strings may be names that are no
     UTF-8 (see :func:`printable.readable`).

@@ -29,13 +29,13 @@ _EARLIEST_MILLISECONDS, _EARLIEST = 10**10, "1970-04-26T17:46:40Z"
 
 
 def now() -> int:
-    """Milliseconds since the epoch."""
+    """Return the milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 def milliseconds(at: Time | None) -> int | None:
-    """Milliseconds since the epoch of a time. Raises :class:`UsageError` for a datetime without a time zone, a text
-    that is no time, and for anything but these and a whole number."""
+    """Return the milliseconds since the epoch of a time. Raises :class:`UsageError` for a datetime without a time zone,
+    a text that is no time, and for anything but these and a whole number."""
     if at is None:
         return None
     if isinstance(at, str):
@@ -75,8 +75,8 @@ def time_zone(name: str) -> tzinfo:
 
 
 def parse_time(text: str, now: int, zone: tzinfo = UTC) -> int:
-    """Milliseconds since the epoch of a text as :data:`TIME` has it; ``now``: those that relative times are before.
-    ``zone``: that of times which name none. Raises :class:`UsageError`."""
+    """Return the milliseconds since the epoch of a text as :data:`TIME` has it; ``now``: those that relative times are
+    before. ``zone``: that of times which name none. Raises :class:`UsageError`."""
     day = _DAY.fullmatch(text)
     if day:
         date = datetime.fromtimestamp(now / 1000, zone).date() - timedelta(days=day[1] == "yesterday")

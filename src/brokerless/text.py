@@ -70,13 +70,13 @@ def readable(name: str) -> str:
 
 
 def java_text(data: bytes) -> str:
-    """UTF-8 as Java's ``String`` takes it: what is none becomes U+FFFD, and an encoded surrogate, cut off or not, is
-    one of them (Python would make up to three)."""
+    """Return UTF-8 as Java's ``String`` takes it: what is none becomes U+FFFD, and an encoded surrogate, cut off or
+    not, is one of them (Python would make up to three)."""
     return _SURROGATE.sub(_REPLACEMENT, data).decode(errors="replace")
 
 
 def show(text: str) -> str:
-    """``text`` without anything that moves a terminal's cursor or does not show."""
+    """Return ``text`` without anything that moves a terminal's cursor or does not show."""
     if text.isprintable():
         return text
     text = _CONTROLS.sub(lambda run: _escaped(run[0]), text)
@@ -100,7 +100,7 @@ def json_bytes(value: Any) -> Any:
 
 
 def format_bytes(size: int) -> str:
-    """``999 B``, ``1.0 KB``, ``682.1 MB``: powers of 1000."""
+    """Return ``999 B``, ``1.0 KB``, ``682.1 MB``: powers of 1000."""
     if size < 1000:
         return f"{size} B"
     value = float(size)
@@ -120,7 +120,7 @@ _UNITS = {"": 1, "B": 1} | {
 
 
 def count_of(number: int, name: str) -> str:
-    """``1 record``, ``1,234 records``."""
+    """Return ``1 record``, ``1,234 records``."""
     return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 
@@ -130,7 +130,8 @@ def short_list(names: Sequence[str], most: int = 3) -> str:
 
 
 def parse_bytes(text: str) -> int | None:
-    """``1000``, ``500MB`` (powers of 1000), ``1GiB`` or ``1G`` (powers of 1024) in bytes; None for what is none."""
+    """Parse ``1000``, ``500MB`` (powers of 1000), ``1GiB`` or ``1G`` (powers of 1024) in bytes; None for what is
+    none."""
     match = _SIZE.fullmatch(text)
     return None if match is None else int(match[1]) * _UNITS[match[2].upper()]
 

@@ -200,7 +200,7 @@ def check_state(partition: PartitionPath) -> Iterator[Finding]:
 
 
 def compare_topic_ids(topic_ids: Iterable[tuple[str, str, str]]) -> Iterator[Finding]:
-    """Partitions of one topic with another topic ID: (topic, ID, path of partition.metadata)."""
+    """Yield findings about partitions of one topic with another topic ID: (topic, ID, path of partition.metadata)."""
     first: dict[str, str] = {}
     for topic, topic_id, path in topic_ids:
         if first.setdefault(topic, topic_id) != topic_id:

@@ -19,7 +19,7 @@ NONE = "none"
 
 
 def time_of(timestamp: int) -> str:
-    """Milliseconds since 1970 as a time; -1 is none."""
+    """Return milliseconds since 1970 as a time; -1 is none."""
     if timestamp == layouts.NO_TIMESTAMP:
         return NONE
     time = np.datetime64(timestamp, "ms")

@@ -193,7 +193,7 @@ class RecordColumns:
 
 
 def empty_columns() -> RecordColumns:
-    """Columns without records, not to be filled: cheaper than :func:`allocate` where many are needed."""
+    """Return columns without records, not to be filled: cheaper than :func:`allocate` where many are needed."""
     ends, data = np.zeros(1, np.int32), np.empty(0, np.uint8)
     return RecordColumns(
         offset=np.empty(0, np.int64),
@@ -255,7 +255,8 @@ REUSED = ReusedArrays()
 
 
 def allocate(rows: int, data: int, headers: int, reused: ReusedArrays | None = None) -> RecordColumns:
-    """Columns with capacity for ``rows`` records, ``headers`` headers, and ``data`` bytes in each column of bytes."""
+    """Return columns with capacity for ``rows`` records, ``headers`` headers, and ``data`` bytes in each column of
+    bytes."""
 
     if data > HUGE:
         release_memory()  # The pool may still hold the memory of an earlier huge record.

@@ -74,7 +74,7 @@ def is_parquet(file: File) -> bool:
 
 
 def open_parquet(path: str, file: File) -> pa.NativeFile:
-    """For Arrow, which reads a local file without Python's lock."""
+    """Open a file for Arrow, which reads a local file without Python's lock."""
     import pyarrow as pa
 
     return pa.PythonFile(FileStream(file), mode="r") if paths.is_remote(path) else pa.OSFile(paths.local(path))

@@ -57,8 +57,8 @@ _NO_ENDS = np.zeros(1, dtype=np.int32)
 
 
 def dumps(value: Any) -> str:
-    """JSON as it is written everywhere here: no spaces, UTF-8 unescaped, but for controls and what turns text around,
-    which are escaped; what is no UTF-8 in the name of a file is written unchanged in a table (see
+    """Return JSON as it is written everywhere here: no spaces, UTF-8 unescaped, but for controls and what turns text
+    around, which are escaped; what is no UTF-8 in the name of a file is written unchanged in a table (see
     :func:`printable.readable`)."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:

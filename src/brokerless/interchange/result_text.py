@@ -111,8 +111,8 @@ def _iso(value: datetime) -> str:
 
 
 def csv_lines(schema: pa.Schema | None, rows: Iterator[tuple[Any, ...]], is_terminal: bool = False) -> Iterator[bytes]:
-    """CSV (RFC 4180, but lines end as in Unix); with ``schema``, its names come first. Null is empty. ``is_terminal``:
-    control characters are escaped, line ends within a value among them."""
+    """Yield CSV (RFC 4180, but lines end as in Unix); with ``schema``, its names come first. Null is empty.
+    ``is_terminal``: control characters are escaped, line ends within a value among them."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     shown = show_name if is_terminal else str
@@ -128,7 +128,7 @@ def csv_lines(schema: pa.Schema | None, rows: Iterator[tuple[Any, ...]], is_term
 
 
 def json_lines(schema: pa.Schema, rows: Iterator[tuple[Any, ...]]) -> Iterator[bytes]:
-    """JSON Lines; timestamps are milliseconds since the epoch, bytes strings or ``{"base64": ...}``."""
+    """Yield JSON Lines; timestamps are milliseconds since the epoch, bytes strings or ``{"base64": ...}``."""
     names = [dumps(name) + ":" for name in schema.names]
     for row in rows:
         fields = (name + json_of(value) for name, value in zip(names, row, strict=True))

@@ -163,7 +163,8 @@ class SegmentFile:
 
 
 def parse_partition_directory(name: str) -> PartitionDirectory | None:
-    """``orders-0`` -> topic ``orders``, partition 0; the last dash divides: topics may have dashes. None if foreign."""
+    """Parse ``orders-0`` into topic ``orders``, partition 0; the last dash divides: topics may have dashes. None if
+    foreign."""
     match = _PARTITION_DIRECTORY.fullmatch(name)
     if match is None or match["topic"] in (".", "..") or int(match["partition"]) > MAX_INT32:
         return None
@@ -194,7 +195,7 @@ def partition_directory(topic: str, partition: int) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def parse_segment_file(name: str) -> SegmentFile | None:
-    """``00000000000000000042.timeindex.deleted`` -> offset 42, time index, deleted. None if foreign."""
+    """Parse ``00000000000000000042.timeindex.deleted`` into offset 42, time index, deleted. None if foreign."""
     match = _SEGMENT_FILE.fullmatch(name)
     if match is None or int(match["offset"]) > MAX_INT64:
         return None
@@ -208,8 +209,9 @@ def parse_segment_file(name: str) -> SegmentFile | None:
 
 
 def parse_unknown_file(name: str) -> SegmentFile | None:
-    """``00000000000000000042.deliverafterindex.swap`` -> offset 42, unknown, swap: what a name says whose suffix no
-    Kafka has that we know, as an index of a newer one (KIP-1277). To a broker, only the last suffix counts."""
+    """Parse ``00000000000000000042.deliverafterindex.swap`` into offset 42, unknown, swap: what a name says whose
+    suffix no Kafka has that we know, as an index of a newer one (KIP-1277). To a broker, only the last suffix
+    counts."""
     match = _UNKNOWN_FILE.fullmatch(name)
     if match is None or int(match["offset"]) > MAX_INT64 or parse_segment_file(name) is not None:
         return None

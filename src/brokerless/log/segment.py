@@ -415,8 +415,8 @@ def _too_large(file: File, position: int, size: int) -> Finding:
 
 
 def graded_within_log(finding: Finding) -> Finding:
-    """In a segment that another one follows, a batch that is cut off is damage, as nobody is about to write the rest,
-    and what follows is read."""
+    """Return a finding as it is in a segment that another one follows: there, a batch that is cut off is damage, as
+    nobody is about to write the rest, and what follows is read."""
     return replace(finding, severity="error") if finding.kind == Kind.TRUNCATED_BATCH else finding
 
 

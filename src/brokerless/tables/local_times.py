@@ -25,8 +25,8 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 
 def in_zone(column: Column, zone: str) -> Column:
-    """Timestamps in microseconds without a time zone, as those of a zone. Raises :class:`UsageError` for an unknown
-    zone."""
+    """Return timestamps in microseconds without a time zone, as those of a zone. Raises :class:`UsageError` for an
+    unknown zone."""
     own, local = _zone(zone), arrow.numbers(column.view(pa.int64()), np.int64)
     valid = arrow.is_valid(column)
     days, seconds = np.where(valid, local, 0) // _DAY, np.where(valid, local, 0) // _SECOND

@@ -216,7 +216,7 @@ def offset_for_time(
 
 
 def first_rows(batches: Iterator[pa.RecordBatch], limit: int) -> Generator[pa.RecordBatch]:
-    """At most so many rows; nothing more is read then."""
+    """Yield at most so many rows; nothing more is read then."""
     left = limit
     while left > 0 and (batch := next(batches, None)) is not None:
         yield batch.slice(0, left)

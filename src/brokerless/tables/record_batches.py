@@ -241,7 +241,7 @@ def headers_batches(
     wrappers: WrapperContents | None,
     is_valid: NDArray[np.bool_] | None,
 ) -> Iterator[pa.RecordBatch]:
-    """Batch headers as Arrow record batches, nearly always one.
+    """Yield batch headers as Arrow record batches, nearly always one.
 
     ``base``: the position in the file of the buffer's first byte. The column ``baseOffset`` needs ``wrappers`` if there
     are wrapper messages; ``isValid`` is ``is_valid``, whether checksums match (null without).

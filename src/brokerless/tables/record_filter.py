@@ -176,12 +176,12 @@ def _check_type(name: str, value: object, types: type | UnionType, what: str) ->
 
 
 def as_bytes(text: bytes | str) -> bytes:
-    """Text as UTF-8; what a command line had as other bytes, unchanged."""
+    """Return text as UTF-8; what a command line had as other bytes, unchanged."""
     return text.encode(errors="surrogateescape") if isinstance(text, str) else text
 
 
 def parse_header(text: str) -> tuple[str, bytes]:
-    """``name=value`` of a command line. Raises :class:`UsageError`."""
+    """Parse ``name=value`` of a command line. Raises :class:`UsageError`."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise UsageError(f"{text!r} is not a header; write name=value")

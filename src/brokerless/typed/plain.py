@@ -55,7 +55,7 @@ def _uuid(data: bytes) -> str:
 
 
 def parse_json(data: bytes, parse_float: Callable[[str], float] = float) -> Any:
-    """JSON, in UTF-8. Names that come twice, and NaN, are refused: one of them would be lost."""
+    """Parse JSON, in UTF-8. Names that come twice, and NaN, are refused: one of them would be lost."""
     return json.loads(data.decode(), object_pairs_hook=_object, parse_constant=_no_constant, parse_float=parse_float)
 
 

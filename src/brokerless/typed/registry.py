@@ -141,7 +141,7 @@ class Registry:
         return None if schema is None else self.complete(schema)
 
     def others(self, schema: Schema) -> list[Schema]:
-        """Other schemas that have the id of this one, which one registry gives to one schema only."""
+        """Return other schemas that have the id of this one, which one registry gives to one schema only."""
         sharing = self.sharing.get((context_of(schema.subject)[0], schema.id), {}).values()
         return [each for each in sharing if (each.type, _content(each.text)) != (schema.type, _content(schema.text))]
 

@@ -82,7 +82,7 @@ def in_microseconds(type_: Any) -> pa.DataType:
 
 
 def as_written(target: Any, own: Any) -> pa.DataType:
-    """``target`` with nanoseconds for microseconds where the type ``own`` has them, as :func:`cut` takes it."""
+    """Return ``target`` with nanoseconds for microseconds where the type ``own`` has them, as :func:`cut` takes it."""
     t = pa.types
     if t.is_struct(target) and t.is_struct(own):
         types = {field.name: field.type for field in own}

@@ -270,7 +270,7 @@ def node_of(properties: Mapping[str, MetaProperties | None]) -> BrokerNode:
 
 
 def check_owners(properties: Iterable[MetaProperties], cluster: Cluster) -> Iterator[Finding]:
-    """Directories that another broker registered as its own."""
+    """Yield findings about directories that another broker registered as its own."""
     owners = {each: number for number, broker in cluster.brokers.items() for each in broker["logDirs"]}
     for each in properties:
         owner = None if each.directory_id is None else owners.get(each.directory_id)

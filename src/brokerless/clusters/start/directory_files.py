@@ -111,9 +111,10 @@ def offline_directories(
     holder: str,
     max_batch_bytes: int | None = None,
 ) -> dict[str, Finding]:
-    """Directories, by path, without which a broker starts: those of which a file cannot be read, if another one, at
-    ``holder``, has the cluster's metadata. That is the ``meta.properties`` (``MetaPropertiesEnsemble``), a checkpoint
-    or a partition's file (``LogDirFailureChannel``); one that cannot be read at ``holder`` ends it (3.9.1, 4.4.0)."""
+    """Return the directories, by path, without which a broker starts: those of which a file cannot be read, if another
+    one, at ``holder``, has the cluster's metadata. That is the ``meta.properties`` (``MetaPropertiesEnsemble``), a
+    checkpoint or a partition's file (``LogDirFailureChannel``); one that cannot be read at ``holder`` ends it (3.9.1,
+    4.4.0)."""
     if (own := properties.get(holder)) is None or own.findings:
         return {}
     found: dict[str, Finding] = {}

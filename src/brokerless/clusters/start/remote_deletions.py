@@ -90,7 +90,7 @@ def remote_segments_deleted(path: str, deletions: Sequence[RemoteDeletion]) -> F
 
 
 def deletion_line(deletions: Collection[RemoteDeletion]) -> str:
-    """For people, what is said first of all."""
+    """Return what is said first of all, for people."""
     return (
         f"this start would delete {count_deleted(deletions)}: their directories, or the leader epochs in them, are "
         "gone or wrong, and a leader deletes what is older than its leader epochs; make the bucket read-only, or copy "

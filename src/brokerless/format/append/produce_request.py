@@ -291,8 +291,8 @@ def lacks_key_length(messages: Batches) -> NDArray[np.bool_]:
 
 
 def field_errors(buffer: NDArray[np.uint8], messages: Batches, keys: bool = True) -> NDArray[np.int8]:
-    """For each message 0, or an index of :data:`FIELD_ERRORS` if its value, or with ``keys`` its key, reaches past its
-    end."""
+    """Return for each message 0, or an index of :data:`FIELD_ERRORS` if its value, or with ``keys`` its key, reaches
+    past its end."""
     is_v0 = messages.magic == layouts.MAGIC_V0
     key = messages.positions + np.where(is_v0, layouts.MESSAGE_V0_HEADER_SIZE, layouts.MESSAGE_V1_HEADER_SIZE)
     length = _key_lengths(messages).astype(np.int64)

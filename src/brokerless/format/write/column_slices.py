@@ -20,7 +20,7 @@ MOST_BYTES = MAX_INT32
 
 
 def slice_rows(columns: RecordColumns, start: int, stop: int) -> RecordColumns:
-    """Rows ``start`` to ``stop`` as a view: nothing is copied, and ends do not begin at 0."""
+    """Return rows ``start`` to ``stop`` as a view: nothing is copied, and ends do not begin at 0."""
     headers = int(columns.header_ends[stop])
     filled = [columns.key_ends[stop], columns.value_ends[stop], headers]
     filled += [columns.header_key_ends[headers], columns.header_value_ends[headers]]
@@ -130,7 +130,7 @@ def replace_values(
 
 
 def data_size(columns: RecordColumns) -> int:
-    """Bytes of keys or of values, whichever are more."""
+    """Return how many bytes keys or values have, whichever have more."""
     rows = columns.rows
     keys = int(columns.key_ends[rows]) - int(columns.key_ends[0])
     return max(keys, int(columns.value_ends[rows]) - int(columns.value_ends[0]))
@@ -179,7 +179,7 @@ def concat_columns(parts: Sequence[RecordColumns]) -> RecordColumns:
 
 
 def concat_buffers(buffers: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
-    """Bytes one after the other, in memory of Arrow's pool: fresh pages would cost more than the copy."""
+    """Return bytes one after the other, in memory of Arrow's pool: fresh pages would cost more than the copy."""
     if len(buffers) == 1:
         return buffers[0]
     return (

@@ -126,7 +126,7 @@ def build_headers(columns: RecordColumns, starts: Int64s) -> NDArray[np.void]:
 
 
 def build_blank_headers(count: int) -> NDArray[np.void]:
-    """Headers without a producer or leader epoch, and nothing else in them."""
+    """Return headers without a producer or leader epoch, and nothing else in them."""
     headers = np.zeros(count, layouts.BATCH_V2)
     headers["partition_leader_epoch"] = layouts.NO_PARTITION_LEADER_EPOCH
     headers["producer_id"] = layouts.NO_PRODUCER_ID
@@ -368,7 +368,7 @@ def complete_headers(buffer: NDArray[np.uint8], headers: NDArray[np.void], posit
 
 
 def max_encoded_size(columns: RecordColumns, first: int, last: int, batches: int) -> int:
-    """Bytes that the rows ``first`` to ``last`` take at most in so many v2 batches without a codec."""
+    """Return how many bytes the rows ``first`` to ``last`` take at most in so many v2 batches without a codec."""
     headers = columns.header_ends[first], columns.header_ends[last]
     rows = (columns.key_ends, first, last), (columns.value_ends, first, last)
     of_headers = (columns.header_key_ends, *headers), (columns.header_value_ends, *headers)

@@ -154,7 +154,7 @@ class BatchGroup:
         return np.where(whole, self.batches.entry_offset, first), np.maximum(last, self.batches.last_offset)
 
     def headers(self, starts: Int64s) -> NDArray[np.void]:
-        """Headers (:data:`layouts.BATCH_V2`) for batches of the rows ``starts[i]`` to ``starts[i + 1]``. A batch
+        """Return headers (:data:`layouts.BATCH_V2`) for batches of the rows ``starts[i]`` to ``starts[i + 1]``. A batch
         of exactly the rows of one v2 batch gets its header (but the base timestamp of LogAppendTime is that time, as in
         Kafka's builder)."""
         headers = build_headers(self.columns, starts)

@@ -151,7 +151,7 @@ class _Events:
     discarded: list[DiscardedEvent] = field(default_factory=list[DiscardedEvent])
 
     def add(self, data: Mapping[str, Any], entry: RawRecord, metadata_partition: int) -> str | None:
-        """Applies an event; returns what is wrong with it, if it cannot be applied."""
+        """Apply an event, and return what is wrong with it, if it cannot be applied."""
         if "remotePartitionDeleteState" in data:
             if data["remotePartitionDeleteState"] == _PARTITION_DELETED:
                 self._delete_partition(data["topicIdPartition"])

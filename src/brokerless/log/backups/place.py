@@ -123,7 +123,8 @@ class BackupPlace:
         return KEYS_FILE.load(self.keys_file(run))
 
     def config(self) -> BackupConfig | None:
-        """None where there is no backup. Raises :class:`UnreadableError` for one of a later version."""
+        """Return what makes it a backup; None where there is no backup. Raises :class:`UnreadableError` for one of a
+        later version."""
         return CONFIG_FILE.find(self.config_file)
 
     def names(self) -> list[SnapshotName]:

@@ -70,7 +70,7 @@ def _parse(lines: list[str]) -> list[tuple[int, int]]:
 
 
 def leader_epoch_checkpoint(epochs: Iterable[tuple[int, int]]) -> bytes:
-    """``leader-epoch-checkpoint`` (KIP-101): pairs of an epoch and its first offset, both growing."""
+    """Return a ``leader-epoch-checkpoint`` (KIP-101): pairs of an epoch and its first offset, both growing."""
     return format_checkpoint(f"{epoch} {offset}" for epoch, offset in epochs)
 
 

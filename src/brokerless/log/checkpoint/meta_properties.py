@@ -97,8 +97,8 @@ def _parse(lines: list[str]) -> dict[str, str]:
 def meta_properties(
     cluster_id: str, node_id: int, directory_id: str | None = None, written_ms: int | None = None
 ) -> bytes:
-    """``meta.properties`` of a KRaft node's log directory, version 1. A comment holds ``written_ms`` (ms since epoch),
-    which is now if it is not given.
+    """Return the ``meta.properties`` of a KRaft node's log directory, version 1. A comment holds ``written_ms`` (ms
+    since epoch), which is now if it is not given.
 
     Raises :class:`UsageError` for a cluster ID that is not printable ASCII.
     """

@@ -58,5 +58,6 @@ def _parse(lines: list[str]) -> tuple[int | None, str | None]:
 
 
 def partition_metadata(topic_id: str) -> bytes:
-    """``partition.metadata`` (KIP-516), version 0. ``topic_id``: 16 bytes in base64 for URLs, without padding."""
+    """Return a ``partition.metadata`` (KIP-516), version 0. ``topic_id``: 16 bytes in base64 for URLs, without
+    padding."""
     return f"version: 0\ntopic_id: {topic_id}".encode()

@@ -106,7 +106,8 @@ def snapshot_checksum(data: NDArray[np.uint8]) -> int:
 
 
 def producer_snapshot(entries: NDArray[np.void]) -> bytes:
-    """``.snapshot``, version 1, of entries of :data:`layouts.PRODUCER_SNAPSHOT_ENTRY`, one for each producer."""
+    """Return a ``.snapshot``, version 1, of entries of :data:`layouts.PRODUCER_SNAPSHOT_ENTRY`, one for each
+    producer."""
     header = np.zeros(1, layouts.PRODUCER_SNAPSHOT_HEADER)
     header["version"], header["count"] = 1, len(entries)
     data = np.concatenate([header.view(np.uint8), np.ascontiguousarray(entries).view(np.uint8).reshape(-1)])

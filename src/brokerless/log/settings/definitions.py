@@ -71,7 +71,7 @@ def synonyms_of(kind: SettingKind, name: str) -> tuple[str, ...]:
 
 
 def find_version(text: str) -> str:
-    """``4.4`` or ``4.4.0`` -> ``4.4.0``. Raises :class:`UsageError` for a version that is not known."""
+    """Return ``4.4.0`` for ``4.4`` or ``4.4.0``. Raises :class:`UsageError` for a version that is not known."""
     for version in versions():
         if text in (version, minor_of(version)):
             return version

@@ -149,7 +149,7 @@ class Destination:
 
     @contextmanager
     def hold(self) -> Generator[DirectoryLock]:
-        """No broker starts on it meanwhile. Object stores have no locks, and no brokers. Raises as
+        """Hold its lock: no broker starts on it meanwhile. Object stores have no locks, and no brokers. Raises as
         :func:`lock_directory`."""
         if self.is_remote:
             yield DirectoryLock(os.getpid(), -1)

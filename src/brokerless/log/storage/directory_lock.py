@@ -125,8 +125,8 @@ def _is_locked_by_others(descriptor: int) -> bool:
 
 @contextlib.contextmanager
 def only_writer(partition: Path) -> Generator[None]:
-    """Nobody else in this process writes to a partition's directory meanwhile; other processes are kept away by the
-    lock on the log directory. Raises :class:`UsageError` if somebody does."""
+    """Keep others in this process from writing to a partition's directory; other processes are kept away by the lock
+    on the log directory. Raises :class:`UsageError` if somebody does."""
     name = os.path.realpath(partition)
     with _guard:
         if _written.get(name) == os.getpid():

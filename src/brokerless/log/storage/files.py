@@ -71,8 +71,8 @@ class LocalFile:
             return LocalFile(self.path, os.dup(self.descriptor))
 
     def read(self, position: int, length: int) -> NDArray[np.uint8]:
-        """At most ``length`` bytes from ``position`` on, read-only; shorter at the end of the file, also where that is
-        now, if the file became shorter after it was opened.
+        """Return at most ``length`` bytes from ``position`` on, read-only; shorter at the end of the file, also where
+        that is now, if the file became shorter after it was opened.
 
         Raises :class:`UnreadableError` where the system does not read.
         """
@@ -106,7 +106,7 @@ class LocalFile:
         self._memory.most = max(self._memory.most, count)
 
     def size_now(self) -> int:
-        """Bytes; less than :attr:`size` if the file became shorter after it was opened."""
+        """Return how many bytes it has; less than :attr:`size` if the file became shorter after it was opened."""
         with unreadable(self.path, OSError):
             return min(self.size, os.fstat(self.descriptor).st_size)
 
@@ -230,8 +230,8 @@ class RemoteFile:
         return 1 if self._read_into is None else self._handle.chunk_size
 
     def read(self, position: int, length: int) -> NDArray[np.uint8]:
-        """At most ``length`` bytes from ``position`` on, read-only; shorter at the end of the file, also where that is
-        now.
+        """Return at most ``length`` bytes from ``position`` on, read-only; shorter at the end of the file, also where
+        that is now.
 
         Raises :class:`UnreadableError` where the storage fails.
         """
@@ -276,7 +276,7 @@ class RemoteFile:
         self._memory.most = max(self._memory.most, count)
 
     def kept_after(self, position: int) -> int:
-        """Bytes from a position on that can be read without a request."""
+        """Return how many bytes from a position on can be read without a request."""
         if self._read_into is not None:
             return self._handle.kept_after(position)
         near = self._near_to(position, 1)

@@ -87,7 +87,7 @@ def seconds_between(one: Times, other: Times) -> float:
 
 
 def headers_by_windows(file: LocalFile, start: int, until: int, end: int) -> tuple[BatchScan, Batches]:
-    """By windows, of which headers are gathered; a batch that is larger than one is found by its header alone."""
+    """Read by windows, of which headers are gathered; a batch that is larger than one is found by its header alone."""
     positions: list[NDArray[np.int64]] = []
     heads: list[NDArray[np.uint8]] = []
     at, stop, found = start, ScanStop.LIMIT, 0
@@ -121,7 +121,7 @@ def without_cut_header(walked: BatchScan, size: int) -> BatchScan:
 
 
 def headers_by_reads(file: LocalFile, start: int, until: int, end: int) -> tuple[BatchScan, Batches]:
-    """By a read for each header, of 61 bytes."""
+    """Read each header, of 61 bytes."""
     read = _read_few if python_scans_left() else _read_many
     try:
         positions, heads, stopped_at, stop = read(file.descriptor, start, until, end)

@@ -111,7 +111,7 @@ class Location:
         return Location(paths.join(self.path, name), self.options)
 
     def at(self, path: str) -> Location:
-        """Another path in the same storage."""
+        """Return another path in the same storage."""
         return Location(path, self.options)
 
     @property
@@ -278,7 +278,7 @@ class Location:
         return [self.at(each) for each in matches]
 
     def file_system(self) -> tuple[Any, Any]:
-        """fsspec's file system of a URL, and how that calls the path."""
+        """Return fsspec's file system of a URL, and how that calls the path."""
         import fsspec.core  # pyright: ignore[reportMissingTypeStubs]
 
         core: Any = fsspec.core

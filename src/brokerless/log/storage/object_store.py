@@ -22,7 +22,7 @@ BLOCK = 8 << 20
 
 
 def fresh_file_system(location: Location) -> tuple[Any, str]:
-    """fsspec's file system of a URL, without cached listings, and its name for the path."""
+    """Return fsspec's file system of a URL, without cached listings, and its name for the path."""
     fs, inner = location.file_system()
     fs.invalidate_cache()
     return fs, str(inner).rstrip("/")

@@ -75,14 +75,14 @@ class ChunkFile:
         return length
 
     def kept_after(self, position: int) -> int:
-        """Bytes from a position on in a chunk that is kept."""
+        """Return how many bytes from a position on are in a chunk that is kept."""
         chunk = position // self.chunk_size
         with self._lock:
             data = self._chunks.get(chunk)
         return 0 if data is None else max(0, chunk * self.chunk_size + len(data) - position)
 
     def take_findings(self) -> list[Finding]:
-        """Chunks that could not be decoded since the last call."""
+        """Return the findings about chunks that could not be decoded since the last call."""
         with self._lock:
             taken, self._findings = self._findings, []
             return taken
@@ -188,7 +188,7 @@ def _wrong_size(found: int, memory: memoryview) -> str | None:
 
 
 def readable_size(manifest: Manifest, stored: int) -> int:
-    """Bytes of a segment that can be read of an object with ``stored`` bytes: all, unless it is cut."""
+    """Return how many bytes of a segment can be read of an object with ``stored`` bytes: all, unless it is cut."""
     index = manifest.chunks
     if manifest.is_plain or stored >= index.stored_size:
         return min(stored, index.size) if manifest.is_plain else index.size

@@ -56,7 +56,7 @@ class ChunkIndex:
         return first * self.stored, end
 
     def size_of(self, chunk: int) -> int:
-        """Bytes of the segment that are in a chunk."""
+        """Return how many bytes of the segment are in a chunk."""
         return min(self.chunk_size, self.size - chunk * self.chunk_size)
 
     def members(self) -> dict[str, Any]:

@@ -206,7 +206,7 @@ def _without_padding(encoded: bytes) -> bytes:
 
 
 def mask(seed: bytes, length: int) -> bytes:
-    """MGF1."""
+    """Return the mask that MGF1 makes of a seed."""
     blocks = range(-(-length // HASH().digest_size))
     return b"".join(HASH(seed + number.to_bytes(4, "big")).digest() for number in blocks)[:length]
 

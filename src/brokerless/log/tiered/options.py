@@ -32,7 +32,7 @@ def with_tiered_options(
 def tiered_options(
     options: StorageOptions, key_pairs: KeyFiles, layout: str | None, remote: Remote | None
 ) -> dict[str, Any]:
-    """Storage options with what was given for tiered storage. Files of keys are read here.
+    """Return storage options with what was given for tiered storage. Files of keys are read here.
 
     Raises :class:`UsageError` for what is no key or layout, and :class:`UnreadableError` for a file that is not there.
     """

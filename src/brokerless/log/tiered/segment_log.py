@@ -81,7 +81,8 @@ class CopiedLog:
         self._position = position
 
     def read(self, length: int) -> bytes:
-        """At most so many bytes from the position on. Raises :class:`UnreadableError` where the storage fails."""
+        """Return at most so many bytes from the position on. Raises :class:`UnreadableError` where the storage
+        fails."""
         if not self._is_chosen and len(self._open) > 1 and self._differ(length):
             self._choose()
         data = b""

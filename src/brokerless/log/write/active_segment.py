@@ -150,7 +150,7 @@ def limits_of(config: LogConfig) -> Int64s:
 
 
 def no_limits(config: LogConfig) -> Int64s:
-    """For batches that are in a segment already, whatever the settings were when they came."""
+    """Return limits for batches that are in a segment already, whatever the settings were when they came."""
     return np.array([_UNBOUNDED] * 4 + [config.index_interval_bytes, 0], np.int64)
 
 

@@ -25,8 +25,9 @@ _ZERO_UUID = b"00000000-0000-0000-0000-000000000000"
 
 
 def avro_edits(data: bytes, type_: AvroType, others: Sequence[AvroType], fields: NamedFields) -> list[Edit]:
-    """Edits of a payload. ``type_``: its writer's schema; ``others``: those of the same topic, by whose names of fields
-    and aliases its own are known as well. Raises ValueError for bytes that are not as the schema says."""
+    """Return the edits of a payload. ``type_``: its writer's schema; ``others``: those of the same topic, by whose
+    names of fields and aliases its own are known as well. Raises ValueError for bytes that are not as the schema
+    says."""
     walker = _AvroWalker(data, fields)
     walker.walk(type_, [each for each in others if each is not type_], fields.targets, 0)
     if walker.source.at != len(data):

@@ -24,8 +24,8 @@ _MAX_DEPTH = 60
 
 
 def connect_edits(data: bytes, envelope: dict[str, Any], fields: NamedFields) -> list[Edit]:
-    """Edits of a value, which ``envelope`` is parsed. Paths may begin with ``payload``, where that is no field. Raises
-    ValueError for a schema that is none."""
+    """Return the edits of a value, which ``envelope`` is parsed. Paths may begin with ``payload``, where that is no
+    field. Raises ValueError for a schema that is none."""
     schema = envelope["schema"]
     is_field = _is_field(schema, PAYLOAD)
     targets = [

@@ -22,8 +22,8 @@ _CANDIDATES: tuple[Any, ...] = (None, "", 0, False, [], {})
 
 
 def json_schema_edits(data: bytes, validator: JsonValidator, fields: NamedFields) -> list[Edit]:
-    """Edits of a payload. ``validator``: of the schema. Raises ValueError for what is no JSON or
-    what the schema does not permit, and NotBlankedError where it permits no empty value."""
+    """Return the edits of a payload. ``validator``: of the schema. Raises ValueError for what is no JSON or what the
+    schema does not permit, and NotBlankedError where it permits no empty value."""
     fields.declares = validator.declares
     text, document = data.decode(), parse_json(data)
     validator.check(document)

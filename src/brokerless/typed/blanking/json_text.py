@@ -37,7 +37,7 @@ def find_spans(text: str, fields: NamedFields) -> list[JsonSpan]:
 
 
 def edits_of(text: str, spans: Iterable[JsonSpan], values: Iterable[str], fields: NamedFields) -> list[Edit]:
-    """Edits of the text's bytes in UTF-8: other values in place of those of spans that are others."""
+    """Return the edits of the text's bytes in UTF-8: other values in place of those of spans that are others."""
     edits: list[Edit] = []
     at = position = 0
     for span, value in zip(spans, values, strict=True):
@@ -53,7 +53,7 @@ def edits_of(text: str, spans: Iterable[JsonSpan], values: Iterable[str], fields
 
 
 def json_edits(data: bytes, fields: NamedFields) -> list[Edit]:
-    """Null in place of the fields. Raises ValueError for what is no JSON."""
+    """Return the edits that put null in place of the fields. Raises ValueError for what is no JSON."""
     text = data.decode()
     spans = find_spans(text, fields)
     return edits_of(text, spans, ["null"] * len(spans), fields)

@@ -29,8 +29,8 @@ def parse_path(text: str) -> FieldPath:
 
 
 def split_fields(text: str) -> list[str]:
-    """Several paths with commas between them, each still with its escapes; spaces around one are no part of it, unless
-    with a backslash."""
+    """Split several paths with commas between them, each still with its escapes; spaces around one are no part of it,
+    unless with a backslash."""
     return [re.sub(r"^ +|(?<!\\) +$", "", each) for each in _split(text, ",")]
 
 

@@ -43,8 +43,8 @@ class _WireField:
 
 
 def protobuf_edits(data: bytes, descriptor: Any, others: Sequence[Any], fields: NamedFields) -> list[Edit]:
-    """Edits of a message. ``others``: the same message in other schemas of the topic, by whose names its fields are
-    known as well, if they have the same number. Raises ValueError for bytes that are none."""
+    """Return the edits of a message. ``others``: the same message in other schemas of the topic, by whose names its
+    fields are known as well, if they have the same number. Raises ValueError for bytes that are none."""
     walker = _ProtobufWalker(data, [], fields)
     walker.message(0, len(data), descriptor, others=others, targets=fields.targets, depth=0)
     return walker.edits

@@ -34,7 +34,8 @@ class SchemaSource(Protocol):
     def find(self, key: SchemaKey) -> Schema | None: ...
 
     def relatives(self, key: SchemaKey) -> tuple[Schema, ...]:
-        """Other schemas of the same values, by whose names of fields, and aliases, those of this one are known."""
+        """Return other schemas of the same values, by whose names of fields, and aliases, those of this one are
+        known."""
         ...
 
 

@@ -184,9 +184,7 @@ class TieredFileSystem(AbstractFileSystem):
         return replace(beside, log=replace(beside.log, findings=(*beside.log.findings, finding)))
 
     def _open(self, path: str, mode: str = "rb", *_: Any, **__: Any) -> Any:
-        if mode != "rb":
-            raise PermissionError("tiered storage is only read")
-        return io.BufferedReader(_PlainStream(self.open_file(path, f"tiered://{path}")))
+        raise PermissionError("tiered storage is only read")
 
     def _folder(self, directory: str) -> Folder:
         folders = self._bucket.folders()
@@ -326,34 +324,6 @@ def _info(name: str, file: _DirectoryFile | None) -> dict[str, Any]:
         return {"name": name, "type": "directory", "size": 0}
     identity = {} if file.identity is None else {"ETag": file.identity}
     return {"name": name, "type": "file", "size": file.size, **identity}
-
-
-class _PlainStream(io.RawIOBase):
-    """A file as a stream."""
-
-    def __init__(self, file: File) -> None:
-        self._file, self._position = file, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._file.size}[whence]
-        self._position = max(0, start + offset)
-        return self._position
-
-    def readinto(self, buffer: Any) -> int:
-        read = self._file.read(self._position, len(buffer))
-        buffer[: len(read)] = read.tobytes()
-        self._position += len(read)
-        return len(read)
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
 
 
 def _bucket_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from brokerless.api.jobs import is_chosen, select_topics
 from brokerless.api.log import Log
 from brokerless.clusters.listing import open_directory
 from brokerless.errors import UnreadableError, UsageError
+from brokerless.jobs.run.job import values_or_raise
 from brokerless.jobs.run.types import RunOptions
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.names import is_internal
@@ -130,11 +131,9 @@ def diff_replicas(request: ReplicasRequest) -> Diff:
     return Diff(ShownList(found))
 
 
-def _compared(results: Iterable[PartitionDiff | UnreadableError], report: Report) -> list[PartitionDiff]:
+def _compared(results: Generator[PartitionDiff | UnreadableError], report: Report) -> list[PartitionDiff]:
     found: list[PartitionDiff] = []
-    for each in results:
-        if isinstance(each, UnreadableError):
-            raise each
+    for each in values_or_raise(results):
         found.append(each)
         for finding in each.findings:
             report(finding)

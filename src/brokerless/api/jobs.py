@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from brokerless.clusters.listing import open_directory
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, harm_of
+from brokerless.jobs.run.job import values_or_raise
 from brokerless.jobs.run.types import RunOptions
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import Include, LogDirectory, PartitionPath, resolve
@@ -245,10 +245,7 @@ def verify(partitions: Sequence[PartitionPath], request: VerifyRequest) -> Gener
 
     bytes_ = bound(request.max_batch_bytes)
     turn = begin_turn(partitions, request.budget, None if request.state is None else os.fspath(request.state))
-    for finding in verify(partitions, bytes_, RunOptions(spark=request.spark, processes=1), turn=turn):
-        if isinstance(finding, UnreadableError):
-            raise finding
-        yield finding
+    yield from values_or_raise(verify(partitions, bytes_, RunOptions(spark=request.spark, processes=1), turn=turn))
 
 
 def audit(directory: LogDirectory, selected: Sequence[PartitionPath] | None, request: AuditRequest) -> LogAudit:
@@ -266,13 +263,8 @@ def audit(directory: LogDirectory, selected: Sequence[PartitionPath] | None, req
     state, partitions = load_directory_state(directory), directory.partitions if selected is None else selected
     partitions = tuple(map(without_reported, partitions)) if has_remote(directory) else partitions
     places = None if selected is None else {each.place for each in selected}
-    audits: list[PartitionAudit] = []
-    results = audit_partitions(partitions, state, max_batch_bytes, RunOptions(spark=request.spark, processes=1))
-    with closing(results):
-        for each in results:
-            if isinstance(each, UnreadableError):
-                raise each
-            audits.append(each)
+    running = RunOptions(spark=request.spark, processes=1)
+    audits = list(values_or_raise(audit_partitions(partitions, state, max_batch_bytes, running)))
     remote = audit_remote(directory, request.price_per_gb, places, errors_of(audits))
     return LogAudit(tuple(audits), tuple(audit_directory(directory, state, audits, foreseen)), remote)
 

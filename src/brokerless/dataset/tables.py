@@ -23,10 +23,11 @@ from brokerless.dataset.pruning import (
     required_values,
 )
 from brokerless.dataset.table_dataset import TableDataset
-from brokerless.errors import UnreadableError, UsageError, raise_errors
+from brokerless.errors import UsageError, raise_errors
 from brokerless.findings import Finding
 from brokerless.internals.schemas import LAG, STATE
 from brokerless.jobs.report.schemas import FIGURES
+from brokerless.jobs.run.job import values_or_raise
 from brokerless.jobs.run.types import ALONE
 from brokerless.kafka_names import Isolation, check_isolation
 from brokerless.log.directory import LogDirectory, PartitionPath
@@ -331,17 +332,13 @@ def _findings(tables: Tables) -> pa.Table:
     """Return what an audit finds: all is read."""
     from brokerless.clusters.directory_state import load_directory_state
     from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
-    from brokerless.jobs.audit.job import PartitionAudit, audit_directory, audit_partitions
+    from brokerless.jobs.audit.job import audit_directory, audit_partitions
     from brokerless.jobs.report.job import findings_table
 
     directory = tables.directory
     state = load_directory_state(directory)
     bound = tables.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
     paths = tables.partitions
-    audits: list[PartitionAudit] = []
-    for each in audit_partitions(paths, state, bound, ALONE):
-        if isinstance(each, UnreadableError):
-            raise each
-        audits.append(each)
+    audits = list(values_or_raise(audit_partitions(paths, state, bound, ALONE)))
     of_directory = audit_directory(directory, state, audits) if len(paths) == len(directory.partitions) else ()
     return findings_table(audits, of_directory)

@@ -169,6 +169,15 @@ def finding_line(finding: Finding, root: str = "") -> str:
     return show_name(relative_to(str(finding), root))
 
 
+def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield what is to be known before a restore: an empty line, findings with what was found, another empty line."""
+    if findings:
+        yield ""
+    for each in findings:
+        yield f"{each.severity}: {each.message}" + (f" ({each.found})" if each.found else "")
+    yield ""
+
+
 def summary_line(name: str, text: str) -> Iterator[str]:
     """A line of a summary, wrapped to the screen."""
     return marked(f"{name:8}", show_name(text), " " * 10)

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
 from brokerless.jobs.diff.job import DiffSettings, diff, diff_task
 from brokerless.jobs.diff.live.cluster import RunningPartition, connect, list_partitions
 from brokerless.jobs.diff.live.copy import consumed
 from brokerless.jobs.diff.pairs import Side, pair
+from brokerless.jobs.run.job import values_or_raise
 from brokerless.jobs.run.types import ALONE
 from brokerless.log import names
 from brokerless.log.backups.snapshot import SnapshotPartition
@@ -58,10 +58,8 @@ def compare_served(
     lost: list[str] = []
     records = committed = 0
     settings = DiffSettings(max_batch_bytes=max_batch_bytes)
-    with closing(diff(pair(*sides), settings, work=diff_task, running=ALONE)) as results:
+    with closing(values_or_raise(diff(pair(*sides), settings, work=diff_task, running=ALONE))) as results:
         for each in results:
-            if isinstance(each, UnreadableError):
-                raise each
             records += each.records - (each.causes or {}).get("control", 0)
             findings += each.findings
             lost += () if each.is_same else each.lines()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -12,7 +11,7 @@ from brokerless import arrow
 from brokerless.arrow import table_of
 from brokerless.clusters.directory_state import load_directory_state
 from brokerless.clusters.start.start import StartOutcome, foresee_start
-from brokerless.errors import UnreadableError, UsageError
+from brokerless.errors import UsageError
 from brokerless.findings import Finding, describe_kinds, harm_of
 from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.internals.tables import lag_state_rows
@@ -23,6 +22,7 @@ from brokerless.jobs.report.figures import Figures, read_figures
 from brokerless.jobs.report.page_rows import TopicSettings, read_settings
 from brokerless.jobs.report.schemas import FIGURES
 from brokerless.jobs.report.topic_sizes import topic_sizes_table
+from brokerless.jobs.run.job import values_or_raise
 from brokerless.jobs.run.types import HERE, RunOptions
 from brokerless.log.backups.snapshot import Snapshot
 from brokerless.log.checkpoint.meta_properties import clusters_of
@@ -125,21 +125,14 @@ def gather_audited(
     """
     figures = read_figures(partitions, on_damage=ignore, on_unreadable=ignore, max_batch_bytes=max_batch_bytes)
     state = load_directory_state(directory)
-    audits: list[PartitionAudit] = []
-    paths = partitions
     bound = max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
-    results = audit_partitions(paths, state, bound, running)
-    with closing(results):
-        for each in results:
-            if isinstance(each, UnreadableError):
-                raise each
-            audits.append(each)
+    audits = list(values_or_raise(audit_partitions(partitions, state, bound, running)))
     is_whole = len(audits) == len(directory.partitions)
     start = foresee_start([local_part(directory)]).get(directory.path) if is_whole else None
     of_directory = list(audit_directory(directory, state, audits, start))
     figures["findings"] = findings_table(audits, of_directory)
     figures["transactions"] = transactions_table(audits)
-    figures["topicSizes"] = topic_sizes_table(directory, paths, bound, replace(running, done=ignore))
+    figures["topicSizes"] = topic_sizes_table(directory, partitions, bound, replace(running, done=ignore))
     figures["lag"] = lag_table(partitions)
     return {name: figures[name] for name in FIGURES}, audits, start
 

@@ -23,8 +23,8 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
-from brokerless.errors import UsageError
-from brokerless.jobs.run.types import HERE, NONE, RunOptions, RunPlace, Sized, TaskT, ValueT, Work
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.jobs.run.types import HERE, NONE, ResultT, RunOptions, RunPlace, Sized, TaskT, ValueT, Work
 from brokerless.ordered_threads import processors
 from brokerless.progress import Say, limited
 
@@ -103,6 +103,15 @@ def in_order(results: Iterable[tuple[int, ValueT]]) -> Iterator[ValueT]:
         while following in early:
             yield early.pop(following)
             following += 1
+
+
+def values_or_raise(results: Generator[ResultT | UnreadableError]) -> Generator[ResultT]:
+    """Yield values of which each may be an error. Raises the first one, and ends what was begun."""
+    with closing(results):
+        for each in results:
+            if isinstance(each, UnreadableError):
+                raise each
+            yield each
 
 
 def choose(tasks: Sequence[Sized], say: Say) -> str:

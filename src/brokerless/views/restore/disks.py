@@ -7,6 +7,7 @@ from typing import Any
 
 from brokerless.jobs.restore.disks.job import DiskRestore
 from brokerless.text import count_of, format_bytes, show_name
+from brokerless.views.findings import finding_lines
 from brokerless.views.table import NOTHING, format_number, format_span, table
 from brokerless.views.text import format_times
 
@@ -54,11 +55,7 @@ def disk_lines(restore: DiskRestore) -> Iterator[str]:
                 *times, format_span(each.start_offset, each.end_offset), nodes, there,
             ])  # fmt: skip
     yield from table(_COLUMNS, cells, right=("records", "size", "offsets"))
-    if restore.findings:
-        yield ""
-    for each in restore.findings:
-        yield f"{each.severity}: {each.message}" + (f" ({each.found})" if each.found else "")
-    yield ""
+    yield from finding_lines(restore.findings)
 
 
 def disk_result_lines(restore: DiskRestore) -> Iterator[str]:

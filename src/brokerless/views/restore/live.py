@@ -7,6 +7,7 @@ from typing import Any
 
 from brokerless.jobs.restore.results import GroupRestore, Restore, SourcePartition, TopicRestore
 from brokerless.text import count_of, format_bytes, show_name
+from brokerless.views.findings import finding_lines
 from brokerless.views.table import format_number, format_span, table
 from brokerless.views.text import format_times
 
@@ -63,11 +64,7 @@ def plan_lines(restore: Restore) -> Iterator[str]:
     """Yield what is in the source, and what is to be known before it is restored."""
     cells = [_cells(topic, each) for topic in restore.topics for each in topic.partitions]
     yield from table(_COLUMNS, cells, right=("records", "size", "offsets"))
-    if restore.findings:
-        yield ""
-    for each in restore.findings:
-        yield f"{each.severity}: {each.message}" + (f" ({each.found})" if each.found else "")
-    yield ""
+    yield from finding_lines(restore.findings)
 
 
 def result_lines(restore: Restore) -> Iterator[str]:

@@ -48,7 +48,7 @@ def output_of_command(*, ends_with_reader: bool) -> Generator[None]:
 
 
 def known_exit_code() -> int:
-    """The exit code of the command that wrote last, by what it has found so far."""
+    """Return the exit code of the command that wrote last, by what it has found so far."""
     return CLEAN if _latest is None else _latest.exit_code
 
 
@@ -186,7 +186,7 @@ class Output:
             self._stdout.flush()
 
     def end(self) -> int:
-        """The exit code, when all is written."""
+        """Return the exit code, when all is written."""
         for reason, files in self._in_common.items():
             more = f" ({len(set(files))} files; the last: {files[-1]})" if len(set(files)) > 1 else ""
             self.say(f"{files[0]}: {reason}{more}")
@@ -240,7 +240,7 @@ class Output:
         return [*logs, *map(Log, bare)]
 
     def partitions(self, options: Namespace) -> list[PartitionPath]:
-        """The selected partitions of all paths."""
+        """Return the selected partitions of all paths."""
         return [each for log in self.open(options) for each in self.chosen(log, options)]
 
     def sources(self, options: Namespace, otherwise: str = "nothing was written") -> list[Source]:
@@ -268,8 +268,8 @@ class Output:
         return [(log.directory, [each for each in log.paths if id(each) in chosen]) for log in logs]
 
     def chosen(self, log: Log, options: Namespace, *, shows_others: bool = False) -> list[PartitionPath]:
-        """The selected partitions of a log; a topic or number that none of them has is reported. So is what a commit
-        that was cut short hides, unless the result ``shows_others``, which are not read."""
+        """Return the selected partitions of a log; a topic or number that none of them has is reported. So is what a
+        commit that was cut short hides, unless the result ``shows_others``, which are not read."""
         found, missing = select(log.paths, options)
         if missing is not None:
             self.unreadable(UnreadableError(log.path, missing))

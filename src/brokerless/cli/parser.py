@@ -153,12 +153,12 @@ class Parser(ArgumentParser):
 
 
 def load_command(name: str) -> Command:
-    """The module of a command, imported only now."""
+    """Return the module of a command, imported only now."""
     return cast("Command", import_module(f"brokerless.cli.commands.{name}"))
 
 
 def help_of(name: str) -> str:
-    """The help of a command, with a line for each option."""
+    """Return the help of a command, with a line for each option."""
     parser = Parser(prog=f"brokerless {name}")
     parser.add_command(load_command(name))
     parser.formatter_class = partial(_Formatter, width=10_000)

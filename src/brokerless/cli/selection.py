@@ -16,7 +16,7 @@ _SHOWN = 8
 
 
 def paths_below(paths: Sequence[str]) -> list[str]:
-    """The log directories in each path; a path without any is itself, of which reading says what is wrong."""
+    """Return the log directories in each path; a path without any is itself, of which reading says what is wrong."""
     from brokerless.log.directory import log_directories_below
     from brokerless.log.storage.location import Location
 
@@ -32,7 +32,7 @@ def is_narrowed(options: Namespace) -> bool:
 
 
 def select(partitions: Sequence[PartitionPath], options: Namespace) -> tuple[list[PartitionPath], str | None]:
-    """The selected partitions; and the topics and numbers that none of them has, with the nearest names."""
+    """Return the selected partitions; and the topics and numbers that none of them has, with the nearest names."""
     patterns, numbers = options.topic, options.partition
     open_to_all = [each for each in partitions if not (options.exclude_internal and is_internal(each.topic))]
     of_topics = [each for each in open_to_all if not patterns or any(_matches(each, pattern) for pattern in patterns)]
@@ -67,7 +67,7 @@ def is_topic_selected(options: Namespace, topic: str) -> bool:
 
 
 def named_topics(partitions: Iterable[PartitionPath], options: Namespace) -> set[str]:
-    """The topics among chosen partitions that a command line names, by an option or as a path.
+    """Return the topics among chosen partitions that a command line names, by an option or as a path.
 
     A pattern names Kafka's own topics only if it begins as they do, with two underscores; so it is with a shell's
     patterns and hidden files.

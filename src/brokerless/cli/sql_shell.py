@@ -59,7 +59,7 @@ def run_shell(session: Session, run: Say, output: Output) -> None:
 
 
 def answer(session: Session, command: str) -> Iterator[str]:
-    """The lines that a command of the shell prints."""
+    """Yield the lines that a command of the shell prints."""
     match command.rstrip(";").strip():
         case ".tables":
             for name, columns in session.columns().items():
@@ -89,8 +89,8 @@ def _described(session: Session, name: str) -> Iterator[str]:
 
 
 def blocks(text: str) -> Iterator[str]:
-    """A text's commands (``.tables``), each by itself, and the statements between them; none is empty. A line within a
-    statement is no command; nothing comes after ``.quit``."""
+    """Yield a text's commands (``.tables``), each by itself, and the statements between them; none is empty. A line
+    within a statement is no command; nothing comes after ``.quit``."""
     statements = ""
     for line in text.splitlines(keepends=True):
         if not _COMMAND.fullmatch(line.strip()) or not is_complete(statements):
@@ -107,7 +107,7 @@ def blocks(text: str) -> Iterator[str]:
 
 
 def quoted(name: str) -> str:
-    """A name as it is written in a query."""
+    """Return a name as it is written in a query."""
     return name if _PLAIN.fullmatch(name.lower()) and name.lower() != "offset" else name_of(name)
 
 

@@ -19,14 +19,14 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
 
 
 def integer(text: str) -> int:
-    """A whole number, which may be negative."""
+    """Return a whole number, which may be negative."""
     if _INTEGER.fullmatch(text) is None:
         raise ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)
 
 
 def zone(text: str) -> tzinfo:
-    """A time zone: ``Europe/Berlin``, ``+02:00``, ``local``."""
+    """Return a time zone: ``Europe/Berlin``, ``+02:00``, ``local``."""
     try:
         return time_zone(text)
     except UsageError as error:
@@ -34,21 +34,21 @@ def zone(text: str) -> tzinfo:
 
 
 def count(text: str) -> int:
-    """A whole number from 0 on; more than 2^63 - 1 counts as that."""
+    """Return a whole number from 0 on; more than 2^63 - 1 counts as that."""
     if integer(text) < 0:
         raise ArgumentTypeError(f"{text} is negative; use 0 or more")
     return min(integer(text), MAX_INT64)
 
 
 def positive(text: str) -> int:
-    """A whole number from 1 on."""
+    """Return a whole number from 1 on."""
     if integer(text) < 1:
         raise ArgumentTypeError(f"{text} is not positive; use 1 or more")
     return min(integer(text), MAX_INT32)
 
 
 def size(text: str) -> int:
-    """A number of bytes above 0: ``1000``, ``500MB``, ``1GiB``."""
+    """Return a number of bytes above 0: ``1000``, ``500MB``, ``1GiB``."""
     return size_or_0(text) or _refuse_size(text)
 
 
@@ -61,7 +61,7 @@ def size_or_0(text: str) -> int:
 
 
 def amount(text: str) -> int:
-    """A number of bytes above 0, of any size: ``20GB``."""
+    """Return a number of bytes above 0, of any size: ``20GB``."""
     return min(_bytes(text), MAX_INT64) or _refuse_size(text)
 
 
@@ -82,7 +82,7 @@ def _refuse_size(text: str) -> NoReturn:
 
 
 def pair(text: str) -> tuple[str, str]:
-    """A name and a value: ``uri=https://catalog.example``."""
+    """Return a name and a value: ``uri=https://catalog.example``."""
     name, is_there, value = text.partition("=")
     if not is_there or not name:
         raise ArgumentTypeError(f"{text!r} is not KEY=VALUE")
@@ -90,7 +90,7 @@ def pair(text: str) -> tuple[str, str]:
 
 
 def log_start(text: str) -> tuple[tuple[str, int], int]:
-    """A partition and the first offset that consumers get of it, such as ``orders-0=212``."""
+    """Return a partition and the first offset that consumers get of it, such as ``orders-0=212``."""
     name, equals, offset = text.rpartition("=")
     found = parse_partition_directory(name)
     if not equals or not offset.isascii() or not offset.isdecimal() or found is None or found.state != "live":
@@ -99,7 +99,7 @@ def log_start(text: str) -> tuple[tuple[str, int], int]:
 
 
 def key_pair(text: str) -> tuple[str, str]:
-    """The name of a key pair and a file: ``key1=key1.pem``."""
+    """Return the name of a key pair and a file: ``key1=key1.pem``."""
     if "-----" in text:  # which is in no message
         raise ArgumentTypeError("this is a private key itself; write ID=FILE with the file that has it")
     name, is_there, file = text.partition("=")
@@ -133,7 +133,7 @@ def sample(text: str) -> float:
 
 
 def record_count(text: str) -> int:
-    """A number of records of a batch."""
+    """Return a number of records of a batch."""
     if not 0 < count(text) <= 1 << 20:
         raise ArgumentTypeError(f"{text} is not 1 to {1 << 20} records")
     return int(text)

@@ -14,8 +14,8 @@ _WAIT = 0.1
 
 
 def read_all(reads: Sequence[ReadTable], threads: int) -> Iterator[pa.RecordBatch]:
-    """The record batches of several readers: with one thread, or one reader, one reader's after the other's. Else as
-    they come, of each in its order; no more than two for each thread are held. Raises what a reader raises."""
+    """Yield the record batches of several readers: with one thread, or one reader, one reader's after the other's. Else
+    as they come, of each in its order; no more than two for each thread are held. Raises what a reader raises."""
     if threads < 2 or len(reads) < 2:
         for read in reads:
             yield from read()

@@ -41,8 +41,8 @@ _BY_POSITION = "FieldPath("
 
 
 def possible(filter: Expression, schema: pa.Schema, known: Sequence[Expression]) -> list[int]:
-    """The indexes of those of ``known`` with which the filter can be true of a row. Raises Arrow's errors for a filter
-    that does not fit the schema."""
+    """Return the indexes of those of ``known`` with which the filter can be true of a row. Raises Arrow's errors for a
+    filter that does not fit the schema."""
     form, system = _form()
     fragments = [form.make_fragment(str(i), system, each) for i, each in enumerate(known)]
     found = ds.FileSystemDataset(fragments, schema, form, system).get_fragments(filter)
@@ -101,8 +101,8 @@ def possible_ranges(filter: Expression, schema: pa.Schema, name: str, also: Expr
 
 
 def required_values(filter: Expression, schema: pa.Schema, name: str) -> list[bytes] | None:
-    """The values that the column ``name`` (bytes) has in all rows for which the filter is true, at most 16, in order;
-    None where it may have others.
+    """Return the values that the column ``name`` (bytes) has in all rows for which the filter is true, at most 16, in
+    order; None where it may have others.
 
     The values are taken from the filter's text, and Arrow says whether it can hold between any two of them.
     """
@@ -156,7 +156,8 @@ def joined(cells: list[Interval]) -> list[Interval]:
 
 
 def columns_of(expressions: Sequence[Expression], schema: pa.Schema) -> list[str]:
-    """The columns that some expressions need, in the order of the schema; all where one is named by its position.
+    """Return the columns that some expressions need, in the order of the schema; all where one is named by its
+    position.
 
     Raises Arrow's errors for an expression that does not fit the schema.
     """
@@ -185,7 +186,8 @@ def _bind(expression: Expression, schema: pa.Schema) -> None:
 
 
 def both(one: Expression | None, other: Expression | None) -> Expression | None:
-    """A filter for which both hold; None is no filter. Raises :class:`UsageError` for what is no Arrow expression."""
+    """Return a filter for which both hold; None is no filter. Raises :class:`UsageError` for what is no Arrow
+    expression."""
     for each in (one, other):
         if each is not None and not isinstance(each, ds.Expression):
             text = f"filter: {each!r} is no expression of Arrow; write one such as ds.field('offset') == 7"

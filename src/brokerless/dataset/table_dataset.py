@@ -111,7 +111,7 @@ class TableDataset(_ArrowDataset):
     def head(
         self, num_rows: int, columns: Columns = None, filter: Expression | None = None, **options: Any
     ) -> pa.Table:
-        """The first rows, as :meth:`scanner` has them."""
+        """Return the first rows, as :meth:`scanner` has them."""
         return self.scanner(columns, filter, **options).head(num_rows)
 
     def take(self, indices: Any, columns: Columns = None, filter: Expression | None = None, **options: Any) -> pa.Table:
@@ -123,7 +123,7 @@ class TableDataset(_ArrowDataset):
         return self.scanner([self._cheapest], filter, **options).count_rows()
 
     def filter(self, expression: Expression) -> TableDataset:
-        """The rows for which an expression is true, as a dataset."""
+        """Return the rows for which an expression is true, as a dataset."""
         return TableDataset(self.rows, both(self._filter, expression))
 
     def sort_by(self, sorting: Any, **options: Any) -> Any:
@@ -201,7 +201,7 @@ class TableScanner:
         return pa.Table.from_batches(list(self.to_batches()), self.projected_schema)
 
     def head(self, num_rows: int) -> pa.Table:
-        """The first rows; nothing more is read."""
+        """Return the first rows; nothing more is read."""
         num_rows = whole_number("num_rows", num_rows) or 0
         found: list[pa.RecordBatch] = []
         with closing(cast("Generator[pa.RecordBatch]", self.to_batches())) as batches:

@@ -118,7 +118,7 @@ class Checked:
 
 
 def path_of(path: str) -> str:
-    """A path as the ledger has it: right from everywhere, and as UTF-8 can hold it."""
+    """Return a path as the ledger has it: right from everywhere, and as UTF-8 can hold it."""
     return readable(paths.full_path(path))
 
 

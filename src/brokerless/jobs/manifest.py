@@ -76,7 +76,7 @@ class FileHasher:
         self._at = 0
 
     def before(self, position: int) -> hashlib._Hash | None:  # pyright: ignore[reportPrivateUsage]
-        """The hash of all bytes before a position, if these are the ones that were taken."""
+        """Return the hash of all bytes before a position, if these are the ones that were taken."""
         return self._sha256.copy() if position == self._at else None
 
     def add(self, chunk: Chunk) -> None:
@@ -124,7 +124,7 @@ def describe_directory(
 
 
 def entry_of(location: Location) -> DirectoryEntry:
-    """A file by its path. Raises :class:`UnreadableError`."""
+    """Return a file by its path. Raises :class:`UnreadableError`."""
     with location.open() as file:
         modified = None if is_remote(location.path) else Path(local(location.path)).stat().st_mtime_ns // 1_000_000
         return DirectoryEntry(location.path.rpartition("/")[2], location, False, size=file.size, modified=modified)

@@ -11,7 +11,8 @@ from brokerless.log.directory import PartitionPath
 
 
 def by_name(partitions: Iterable[PartitionPath], advice: str) -> dict[str, PartitionPath]:
-    """The partitions by the names of their directories, in this order. ``advice``: what to do where one comes twice.
+    """Return the partitions by the names of their directories, in this order. ``advice``: what to do where one comes
+    twice.
 
     Raises :class:`UsageError` for a partition that comes twice, or whose path does not say which one it is.
     """

@@ -64,8 +64,8 @@ def verify_file(
     done: Done = ignore,
     start: int = 0,
 ) -> Iterator[Finding]:
-    """The findings of one log file from ``start`` (bytes) on, where a batch begins, by position. ``done`` is called
-    with the bytes that were read."""
+    """Yield the findings of one log file from ``start`` (bytes) on, where a batch begins, by position. ``done`` is
+    called with the bytes that were read."""
     findings: list[Finding] = []
     decoder = Decoder(keys=False, values=False, headers=False, max_batch_bytes=max_batch_bytes)
     overlaps, times = FileOverlaps(file), HeaderTimes(file.path)

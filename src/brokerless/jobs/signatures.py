@@ -21,7 +21,7 @@ SIGNATURE_LIMIT = 1 << 16
 
 
 def load_private_key(path: str) -> Ed25519PrivateKey:
-    """An Ed25519 key in PEM without a password, as ``openssl genpkey -algorithm ed25519`` writes it. Raises
+    """Return an Ed25519 key in PEM without a password, as ``openssl genpkey -algorithm ed25519`` writes it. Raises
     :class:`UsageError` for another one or without the library, and UnreadableError."""
     serialization, ed25519 = _cryptography()
     data = read_own(Location(path), SIGNATURE_LIMIT)
@@ -35,7 +35,7 @@ def load_private_key(path: str) -> Ed25519PrivateKey:
 
 
 def load_public_key(path: str) -> Ed25519PublicKey:
-    """The public key of a PEM file (also that of a private one). Raises as :func:`load_private_key`."""
+    """Return the public key of a PEM file (also that of a private one). Raises as :func:`load_private_key`."""
     serialization, ed25519 = _cryptography()
     data = read_own(Location(path), SIGNATURE_LIMIT)
     if b"PRIVATE KEY" in data:
@@ -50,7 +50,7 @@ def load_public_key(path: str) -> Ed25519PublicKey:
 
 
 def public_bytes(key: Ed25519PublicKey) -> bytes:
-    """The 32 bytes of a public key."""
+    """Return the 32 bytes of a public key."""
     return key.public_bytes_raw()
 
 
@@ -68,7 +68,7 @@ def is_signed_by(key: bytes, data: bytes, signature: bytes | None) -> bool:
 
 
 def fingerprint(key: bytes) -> str:
-    """A public key, short enough to compare: base64 of its 32 bytes."""
+    """Return a public key, short enough to compare: base64 of its 32 bytes."""
     return base64.b64encode(key).decode()
 
 

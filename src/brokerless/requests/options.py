@@ -64,7 +64,7 @@ def given(
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(given,))
 def request(class_: Class) -> Class:
-    """A class whose fields are options. Making one raises :class:`UsageError` for a value of another type."""
+    """Return a class whose fields are options. Making one raises :class:`UsageError` for a value of another type."""
     class_.__post_init__ = _check
     return dataclass(frozen=True, kw_only=True, repr=False, eq=False)(class_)
 
@@ -108,7 +108,7 @@ def _checked(own: Field[Any], value: Any) -> Any:
 def takes(
     make: Callable[P, RequestT],
 ) -> Callable[[Callable[[Own, RequestT], ResultT]], Callable[Concatenate[Own, P], ResultT]]:
-    """A method whose keywords are the options of a request; its docstring gets a section about them."""
+    """Return a method whose keywords are the options of a request; its docstring gets a section about them."""
 
     def decorate(method: Callable[[Own, RequestT], ResultT]) -> Callable[Concatenate[Own, P], ResultT]:
         @wraps(method)
@@ -122,7 +122,7 @@ def takes(
 
 
 def asks(make: Callable[P, RequestT]) -> Callable[[Callable[[RequestT], ResultT]], Callable[P, ResultT]]:
-    """A function whose parameters are the options of a request; its docstring gets a section about them."""
+    """Return a function whose parameters are the options of a request; its docstring gets a section about them."""
 
     def decorate(function: Callable[[RequestT], ResultT]) -> Callable[P, ResultT]:
         @wraps(function)

@@ -50,7 +50,7 @@ class Credential:
 
     @classmethod
     def of(cls, password: str, mechanism: str) -> Credential:
-        """The credential of a password, with a random salt."""
+        """Return the credential of a password, with a random salt."""
         salt = os.urandom(16)
         if mechanism == PLAIN:  # whoever reads this memory could have read the file
             return cls(salt, hmac.digest(salt, password.encode(), "sha256"), b"", 1)

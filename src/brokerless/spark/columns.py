@@ -29,7 +29,7 @@ _LARGEST_MS = MAX_INT64 // 1000
 
 
 def arrow_schema(schema: types.StructType) -> pa.Schema:
-    """The Arrow schema in which Spark wants and gives rows of a schema."""
+    """Return the Arrow schema in which Spark wants and gives rows of a schema."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     convert = cast(Any, to_arrow_schema)
@@ -39,8 +39,8 @@ def arrow_schema(schema: types.StructType) -> pa.Schema:
 
 
 def spark_type(type_: pa.DataType) -> types.DataType:
-    """The Spark type of a column of :mod:`brokerless.schemas`, or of decoded keys and values: times of day are numbers
-    in their unit, as Spark before 4.1 has no type for them."""
+    """Return the Spark type of a column of :mod:`brokerless.schemas`, or of decoded keys and values: times of day are
+    numbers in their unit, as Spark before 4.1 has no type for them."""
     if pa.types.is_string(type_):
         return types.StringType()
     if pa.types.is_list(type_):
@@ -80,7 +80,7 @@ def all_columns(options: Options) -> dict[str, types.DataType]:
 
 
 def default_schema(options: Options) -> types.StructType:
-    """The schema where the user gives none; for records, spark-sql-kafka's."""
+    """Return the schema where the user gives none; for records, spark-sql-kafka's."""
     fields = [types.StructField(name, type_) for name, type_ in all_columns(options).items()]
     if options.table == "records":
         added = fields[len(RECORDS) :]
@@ -138,7 +138,7 @@ def _is_same(one: types.DataType, other: types.DataType) -> bool:
 
 
 def to_spark(batch: pa.RecordBatch, columns: SelectedColumns) -> pa.RecordBatch:
-    """A batch with our ``columns.of_table``, in that order, as Spark takes it."""
+    """Return a batch with our ``columns.of_table``, in that order, as Spark takes it."""
     rows, given = batch.num_rows, iter(batch.columns)
     arrays: list[pa.Array] = []
     for field, name in zip(columns.schema, columns.names, strict=True):

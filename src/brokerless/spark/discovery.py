@@ -14,7 +14,7 @@ from brokerless.spark.options import Options
 
 
 def find_partitions(options: Options, may_be_empty: bool = False, may_be_missing: bool = False) -> list[PartitionPath]:
-    """The partitions that the options ask for, and those that cannot be listed, with a finding of why.
+    """Return the partitions that the options ask for, and those that cannot be listed, with a finding of why.
 
     Raises :class:`UnreadableError` for a path that leads nowhere, for a directory without logs, unless it
     ``may_be_empty``, and for topics or partitions named that are not there, unless they ``may_be_missing``.

@@ -139,7 +139,7 @@ _ISOLATION = "kafka.isolation.level"
 
 
 def parse_options(given: Mapping[str, str]) -> Options:
-    """The options of a batch query. Raises :class:`UsageError` for what is not allowed, and says what is."""
+    """Return the options of a batch query. Raises :class:`UsageError` for what is not allowed, and says what is."""
     options = parse_any_options(given)
     _check_limits(options.start, options.end)
     for side, limit, edge, offset in (
@@ -160,7 +160,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
 
 
 def parse_stream_options(given: Mapping[str, str]) -> Options:
-    """The options of a streaming query. Raises :class:`UsageError` for what is not allowed, and says what is."""
+    """Return the options of a streaming query. Raises :class:`UsageError` for what is not allowed, and says what is."""
     options = parse_any_options(given)
     if options.end != Limit():
         raise UsageError(
@@ -175,7 +175,7 @@ def parse_stream_options(given: Mapping[str, str]) -> Options:
 
 
 def parse_any_options(given: Mapping[str, str]) -> Options:
-    """The options of a query of which it is not known yet whether it is a batch or a streaming query."""
+    """Return the options of a query of which it is not known yet whether it is a batch or a streaming query."""
     options = {name.lower(): value for name, value in given.items()}
     _refuse_tables(options)
     _refuse_unknown(options)
@@ -240,7 +240,7 @@ class _OptionsReader:
         return int(value)
 
     def milliseconds(self, name: str, default: int) -> int:
-        """A time as Spark has it: ``90s``, ``15m``, ``2h``; without a unit, ms."""
+        """Return a time as Spark has it: ``90s``, ``15m``, ``2h``; without a unit, ms."""
         value = self.text(name)
         if value is None:
             return default
@@ -250,7 +250,7 @@ class _OptionsReader:
         return int(found[1]) * _UNITS[found[2]]
 
     def paths(self) -> tuple[str, ...]:
-        """The paths in full, as executors have a directory of their own."""
+        """Return the paths in full, as executors have a directory of their own."""
         one, many = self.options.get("path"), self.options.get("paths")
         found = [] if not one else [one]
         if many is not None:

@@ -55,7 +55,7 @@ class Pushed:
 
 
 def plan(options: Options, pushed: Pushed | None = None) -> list[InputPartition]:
-    """The tasks of a query. Raises UsageError or UnreadableError where options or paths cannot be followed.
+    """Return the tasks of a query. Raises UsageError or UnreadableError where options or paths cannot be followed.
 
     What cannot be opened, and damage that hides a transaction's end, fails a query in FAILFAST mode; in the others it
     is logged and left out, and PERMISSIVE has a split for it, which becomes a row.
@@ -176,12 +176,13 @@ def _range(partition: PartitionPath, options: Options) -> Range | None:
 
 
 def timestamp_of(limit: Limit, partition: PartitionPath) -> int | None:
-    """The timestamp (ms) at which reading of a partition is to start or end, if any."""
+    """Return the timestamp (ms) at which reading of a partition is to start or end, if any."""
     return limit.timestamp if limit.timestamps is None else limit.timestamps[name_of(partition)]
 
 
 def first_since(partition: PartitionPath, timestamp: int, options: Options) -> int | None:
-    """The first offset at or after the starting timestamp (ms); None where there is none and the user accepts that."""
+    """Return the first offset at or after the starting timestamp (ms); None where there is none and the user accepts
+    that."""
     first = offset_for_time(partition, timestamp, isolation_of(options), options.max_batch_bytes)
     if first is None and not options.latest_without_match:
         raise UsageError(
@@ -192,14 +193,14 @@ def first_since(partition: PartitionPath, timestamp: int, options: Options) -> i
 
 
 def begin_of(partition: PartitionPath, options: Options) -> int:
-    """The first offset that there is for a query: that of files, or for records the log start offset."""
+    """Return the first offset that there is for a query: that of files, or for records the log start offset."""
     if options.table == "records" or not partition.segments:
         return partition.start_offset or 0
     return partition.segments[0].base_offset
 
 
 def isolation_of(options: Options) -> Isolation:
-    """The isolation level of a query."""
+    """Return the isolation level of a query."""
     return "read_committed" if options.committed else "read_uncommitted"
 
 
@@ -333,7 +334,7 @@ def compact(transactions: Transactions, start: int, end: int | None) -> Transact
 
 
 def tasks_of(splits: list[Split], options: Options) -> list[InputPartition]:
-    """The tasks that read the splits; none for none."""
+    """Return the tasks that read the splits; none for none."""
     return [ReadTask(tuple(group)) for group in _group(splits, options)]
 
 

@@ -11,7 +11,7 @@ from brokerless.typed.records import one_type, resolve_types
 
 
 def with_types(options: Options) -> Options:
-    """The options with the type of the topics that they select, where keys and values are decoded.
+    """Return the options with the type of the topics that they select, where keys and values are decoded.
 
     Raises :class:`UsageError` for topics of different types: a query is one table, so it reads one topic."""
     if options.decoding is None:

@@ -28,7 +28,7 @@ _ENDINGS: dict[str, Format] = {
 
 
 def format_of(path: str | os.PathLike[str]) -> Format:
-    """The format of a file, by its ending. Raises :class:`UsageError` for one that says none."""
+    """Return the format of a file, by its ending. Raises :class:`UsageError` for one that says none."""
     ending = Path(path).suffix.lower()
     if ending not in _ENDINGS:
         raise UsageError(f"{os.fspath(path)}: its ending is none of {', '.join(_ENDINGS)}; use one, or --output-format")
@@ -84,7 +84,7 @@ def _write(reader: pa.RecordBatchReader, file: BinaryIO, format: Format) -> int:
 def lines_of(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, format: Literal["csv", "json"], is_terminal: bool = False
 ) -> Iterable[bytes]:
-    """A result as CSV with the names of its columns, or as JSON Lines, piece by piece. ``is_terminal``: control
+    """Yield a result as CSV with the names of its columns, or as JSON Lines, piece by piece. ``is_terminal``: control
     characters in CSV are escaped, which a terminal would obey; JSON has none."""
     if format == "csv":
         yield from csv_lines(schema, iter(()), is_terminal)

@@ -164,7 +164,7 @@ class Session(AbstractContextManager["Session"]):
         return sorted(each for each in found if counts[each.lower()] == 1)
 
     def statements(self, sql: str) -> list[str]:
-        """The statements of some SQL. Raises :class:`UsageError` for a mistake."""
+        """Return the statements of some SQL. Raises :class:`UsageError` for a mistake."""
         import duckdb
 
         try:
@@ -238,7 +238,7 @@ class Session(AbstractContextManager["Session"]):
         return self._errors[0] if self._errors else UsageError(explained(error, sql, bool(self.topics)))
 
     def columns(self) -> dict[str, list[str]]:
-        """The columns of each table and topic, by name."""
+        """Return the columns of each table and topic, by name."""
         found = {table: list(self._tables.dataset(table).schema.names) for table in TABLES}
         for topic in self.topics:
             found.setdefault(topic, list(topic_dataset(self._tables, topic, self._types.get(topic)).schema.names))
@@ -279,8 +279,8 @@ def _spill_directory() -> str:
 
 
 def query_once(tables: Tables, sql: str, memory_limit: int | None = None) -> pa.RecordBatchReader:
-    """The result of one query, whose session ends with it. Raises as :meth:`Session.query`, and :class:`UsageError`
-    for a statement without a result."""
+    """Return the result of one query, whose session ends with it. Raises as :meth:`Session.query`, and
+    :class:`UsageError` for a statement without a result."""
     session = Session(tables, memory_limit)
     try:
         result = session.query(sql)
@@ -386,10 +386,10 @@ def explained(error: Exception, sql: str, has_topics: bool = True) -> str:
 
 
 def name_of(name: str) -> str:
-    """A name as SQL quotes it."""
+    """Return a name as SQL quotes it."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(text: str) -> str:
-    """A string as SQL quotes it."""
+    """Return a string as SQL quotes it."""
     return "'" + text.replace("'", "''") + "'"

@@ -93,7 +93,7 @@ def topics_of(tables: Tables) -> set[str]:
 
 
 def lone_topic(tables: Tables) -> str | None:
-    """The topic that the directory of a lone file is named for: its records have none."""
+    """Return the topic that the directory of a lone file is named for: its records have none."""
     if len(tables.partitions) != 1 or tables.partitions[0].topic is not None:
         return None
     named = paths.partition_above(tables.partitions[0].path)
@@ -101,7 +101,7 @@ def lone_topic(tables: Tables) -> str | None:
 
 
 def topic_dataset(tables: Tables, topic: str, topic_type: TopicType | None) -> TableDataset:
-    """The records of one topic, decoded where its type is known."""
+    """Return the records of one topic, decoded where its type is known."""
     rows = TableRows(tables, "records", None if topic == lone_topic(tables) else topic)
     return TableDataset(rows if topic_type is None else TypedRows(rows, topic_type))
 

@@ -23,14 +23,14 @@ _RIGHT = ("segments", "batches", "records", "size")
 
 
 def finding_row(finding: Finding, audit: PartitionAudit | None) -> dict[str, Any]:
-    """A finding for programs; ``audit`` is None for one of the log directory as a whole."""
+    """Return a finding for programs; ``audit`` is None for one of the log directory as a whole."""
     place = {"topic": None if audit is None else audit.topic, "partition": None if audit is None else audit.partition}
     severities = finding.severities._asdict()
     return finding.as_dict() | place | {"severities": severities, "advice": advice_for(finding)}
 
 
 def remote_row(found: RemoteFinding) -> dict[str, Any]:
-    """A finding about remote segments for programs."""
+    """Return a finding about remote segments for programs."""
     return finding_row(found.finding, None) | {
         "topic": found.topic,
         "topicId": found.topic_id,
@@ -62,7 +62,7 @@ def remote_lines(remote: RemoteAudit) -> Iterator[str]:
 
 
 def partition_lines(audits: Sequence[PartitionAudit], *, all_of_them: bool = False) -> Iterator[str]:
-    """A table of partitions with warnings or errors, or of all, between empty lines."""
+    """Yield a table of partitions with warnings or errors, or of all, between empty lines."""
     shown = [each for each in audits if all_of_them or _verdict(each) != "ok"]
     starts, ends = (
         format_times([getattr(each.summary, name) for each in shown], "s")

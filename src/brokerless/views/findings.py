@@ -179,7 +179,7 @@ def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def summary_line(name: str, text: str) -> Iterator[str]:
-    """A line of a summary, wrapped to the screen."""
+    """Return a line of a summary, wrapped to the screen."""
     return marked(f"{name:8}", show_name(text), " " * 10)
 
 

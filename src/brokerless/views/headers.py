@@ -21,12 +21,12 @@ _SPARE = ("epoch", "producer", "max timestamp", "format", "size", "codec")
 
 
 def names() -> bytes:
-    """The line above all others."""
+    """Return the line above all others."""
     return _line(_NAMES)
 
 
 def left_out() -> list[str]:
-    """The columns for which the screen is too narrow."""
+    """Return the columns for which the screen is too narrow."""
     return [name for name in _SPARE if name not in _widths()]
 
 
@@ -47,7 +47,7 @@ def _widths() -> dict[str, int]:
 
 
 def lines(batch: pa.RecordBatch) -> Iterator[bytes]:
-    """A line for each batch (schema :data:`schemas.BATCHES`), in columns of fixed width."""
+    """Yield a line for each batch (schema :data:`schemas.BATCHES`), in columns of fixed width."""
     columns = {name: arrow.values(batch.column(name)) for name in batch.schema.names}
     times = format_times(columns["maxTimestamp"])
     for row, time in enumerate(times):

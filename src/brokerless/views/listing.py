@@ -44,8 +44,8 @@ def rows(
     deleted: bool = False,
     max_batch_bytes: int | None = None,
 ) -> list[Row]:
-    """A row for each segment, partition or topic. ``done`` is called with the bytes of each segment when it is read.
-    ``deleted``: also of segments that wait for their deletion, apart."""
+    """Return a row for each segment, partition or topic. ``done`` is called with the bytes of each segment when it is
+    read. ``deleted``: also of segments that wait for their deletion, apart."""
 
     def rows_of(partition: PartitionPath) -> Iterator[Row]:
         for row in segment_rows(
@@ -77,7 +77,7 @@ def rows(
 
 
 def lines(rows: Sequence[Row], by: By, zone: tzinfo = UTC) -> Iterator[str]:
-    """The rows as a table for people; nothing but its head if there are none."""
+    """Return the rows as a table for people; nothing but its head if there are none."""
     names = _COLUMNS[by]
     cells = [
         {**_cells(row, by), "from": start, "to": end} for row, start, end in zip(rows, *_times(rows, zone), strict=True)

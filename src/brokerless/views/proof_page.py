@@ -54,7 +54,7 @@ def write_proof_page(proof: Proof, path: str | os.PathLike[str]) -> None:
 
 
 def proof_page(proof: Proof) -> str:
-    """The page as HTML."""
+    """Return the page as HTML."""
     manifest, claims = proof.manifest, proof.claims
     verdict, colour = headline(proof)
     action: dict[str, Any] = manifest["action"]

@@ -79,7 +79,7 @@ def _retention_row(retention: Retention) -> dict[str, Any]:
 
 
 def directory_row(restart: DirectoryRestart) -> dict[str, Any]:
-    """A log directory, for programs; it has neither a topic nor a partition."""
+    """Return a log directory, for programs; it has neither a topic nor a partition."""
     return {
         "topic": None,
         "partition": None,
@@ -232,7 +232,7 @@ def _completion(completion: EndedTransaction) -> str:
 
 
 def partition_lines(restarts: Sequence[Restart]) -> Iterator[str]:
-    """A table of partitions."""
+    """Return a table of partitions."""
     return table(_COLUMNS, [_cells(each) for each in restarts], _RIGHT)
 
 

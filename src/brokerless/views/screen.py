@@ -60,8 +60,8 @@ def colored(severity: str, columns: int = 0) -> str:
 
 
 def hang(text: str) -> list[str]:
-    """A line of prose as lines that fit the screen, later ones two characters to the right of the first; rows of tables
-    (which have two spaces between columns) and commands to copy stay."""
+    """Return a line of prose as lines that fit the screen, later ones two characters to the right of the first; rows of
+    tables (which have two spaces between columns) and commands to copy stay."""
     columns, own = width(), text.strip()
     if columns is None or len(_ESCAPES.sub("", text)) <= columns or "  " in own or own.startswith(_COMMANDS):
         return [text]

@@ -17,7 +17,7 @@ _BEST, _HEAVIEST, _LONGEST = 6, 5, 40
 
 
 def lines(topic: TopicSize, price_per_gb: float | None = None) -> Iterator[str]:
-    """A topic, and what it would cost."""
+    """Yield a topic, and what it would cost."""
     yield from _head(topic)
     if not topic.records.bytes:
         return
@@ -173,7 +173,7 @@ def totals(topic: TopicSize, price_per_gb: float | None = None) -> Iterator[str]
 
 
 def advice(topic: TopicSize, paths: Sequence[str], options: Sequence[str]) -> Iterator[str]:
-    """The command line that makes the best of it."""
+    """Yield the command line that makes the best of it."""
     if topic.best is not None and topic.records.bytes:
         yield ""
         yield topic.best.command(paths, options)

@@ -111,6 +111,6 @@ def where_written(to: object, *, dry_run: bool, has_any: bool = True) -> str:
 
 
 def segments_changed(name: str, before: Sequence[int], after: Sequence[int]) -> str:
-    """The message about a log that was divided into other segments; their base offsets."""
+    """Return the message about a log that was divided into other segments; their base offsets."""
     counts = f"{count_of(len(before), 'segment')}, now {len(after):,}"
     return f"{name}: segments begin at other offsets than before: {counts}"

@@ -146,12 +146,12 @@ def audit_remote(
 
 
 def without_reported(partition: PartitionPath) -> PartitionPath:
-    """A partition without the findings that :func:`audit_remote` has as well, with more of them."""
+    """Return a partition without the findings that :func:`audit_remote` has as well, with more of them."""
     return replace(partition, findings=tuple(each for each in partition.findings if each.kind not in REPORTED))
 
 
 def local_part(directory: LogDirectory) -> LogDirectory:
-    """A log directory without the remote segments of its partitions, of which a broker's start reads nothing."""
+    """Return a log directory without the remote segments of its partitions, of which a broker's start reads nothing."""
     if not is_joined(directory.location):
         return directory
     partitions = [
@@ -162,7 +162,7 @@ def local_part(directory: LogDirectory) -> LogDirectory:
 
 
 def show_cost(cost: float) -> str:
-    """An amount of money: ``12.30``."""
+    """Return an amount of money: ``12.30``."""
     return f"{cost:,.2f}" if cost >= 0.005 or not cost else "less than 0.01"
 
 

@@ -30,7 +30,7 @@ def _batch(batch: np.void) -> LastBatch:
 
 
 def last_batch_of(batches: IntactBatches, stored: StoredLog, previous: PreviousPartition | None) -> LastBatch | None:
-    """The last batch of a log: of those of the disks, or where these lack it, that of the snapshot before."""
+    """Return the last batch of a log: of those of the disks, or where these lack it, that of the snapshot before."""
     found = _batch(batches[-1]) if len(batches) else None
     known = None if previous is None else previous.partition.last_batch
     end = stored.segments[-1].end_offset if stored.segments else -1
@@ -40,7 +40,7 @@ def last_batch_of(batches: IntactBatches, stored: StoredLog, previous: PreviousP
 
 
 def damaged_spans(merged: MergedLog) -> list[Span]:
-    """The offsets that the log has had, and that no replica has intact: up to the end where that is damaged."""
+    """Return the offsets that the log has had, and that no replica has intact: up to the end where that is damaged."""
     leading = merged.replicas[merged.leading]
     is_open = any(loss.last_offset is None for loss in leading.losses)
     limit = TO_THE_END if is_open else merged.end
@@ -66,8 +66,8 @@ def reach_of(reach: int, damaged: Sequence[Span], end: int) -> int:
 
 
 def lineage_of(before: Epochs, recorded: Epochs, batches: IntactBatches, base: int) -> Epochs:
-    """The leader epochs of a log: those ``before`` an offset, then what its checkpoint records, or without one, what
-    batches are stamped with; messages v0 and v1, which have none, make it forget all."""
+    """Return the leader epochs of a log: those ``before`` an offset, then what its checkpoint records, or without one,
+    what batches are stamped with; messages v0 and v1, which have none, make it forget all."""
     epochs = truncate_from_end(before, base)
     known = epochs[-1][0] if epochs else -1
     if recorded:

@@ -47,8 +47,8 @@ class Earlier(NamedTuple):
 def snapshots_before(
     place: BackupPlace, cluster_id: str | None, options: BackupOptions, nodes: Collection[int], report: Report
 ) -> list[Earlier]:
-    """The newest snapshots of a place, the newest first; where this run is a part of a set, among them are parts of
-    these ``nodes``. Those that cannot be read are reported. Raises :class:`UsageError` for a place with anything
+    """Return the newest snapshots of a place, the newest first; where this run is a part of a set, among them are parts
+    of these ``nodes``. Those that cannot be read are reported. Raises :class:`UsageError` for a place with anything
     else."""
     location = place.location
     config = place.config()

@@ -168,8 +168,8 @@ def _planned(batches: IntactBatches, base_offset: int, place: UploadPlace) -> Sn
 
 
 def with_last_producers(segments: list[SnapshotSegment]) -> list[SnapshotSegment]:
-    """The segments of a partition, the last few with what is known of producers after them: the next run may write
-    again what follows these."""
+    """Return the segments of a partition, the last few with what is known of producers after them: the next run may
+    write again what follows these."""
     size, found = 0, list[SnapshotSegment]()
     for number, each in enumerate(reversed(segments)):
         size += len(each.producers or "")
@@ -210,7 +210,7 @@ def producers_at(how: Storing, before: SnapshotSegment | None, base_offset: int 
 
 
 def as_remote(segment: SnapshotSegment, place: UploadPlace) -> RemoteSegment:
-    """A stored segment by its objects. Raises :class:`UnreadableError`."""
+    """Return a stored segment by its objects. Raises :class:`UnreadableError`."""
 
     def entry(kind: ObjectKind, size: int) -> DirectoryEntry:
         name = object_name(segment.start_offset, segment.segment_id, kind)

@@ -31,9 +31,9 @@ def describe_latest(location: Location) -> str | None:
 
 
 def load_snapshots(location: Location, *, only_last: bool = False) -> tuple[list[Snapshot], list[Finding]]:
-    """The snapshots of a backup, the oldest first, or that of ``URL@SNAPSHOT``; and what keeps them from being read.
-    ``only_last``: ``latest`` alone. Raises :class:`UnreadableError` where there is no backup, and UsageError for no
-    such snapshot."""
+    """Return the snapshots of a backup, the oldest first, or that of ``URL@SNAPSHOT``; and what keeps them from being
+    read. ``only_last``: ``latest`` alone. Raises :class:`UnreadableError` where there is no backup, and UsageError for
+    no such snapshot."""
     place, chosen = backup_at(location)
     known, listed = place.names_by_suffix()
     known = known if chosen is None else [chosen]

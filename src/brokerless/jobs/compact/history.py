@@ -130,8 +130,8 @@ def read_history(source: PartitionPath, now_ms: int, report: Report) -> History:
 
 
 def recorded_aborted(source: PartitionPath) -> dict[tuple[int, int], CompletedTransaction]:
-    """The entries of a log's transaction indexes, by producer ID and the marker's offset. Where the log was cleaned,
-    the first batches of a transaction may be gone, and only these know where it began."""
+    """Return the entries of a log's transaction indexes, by producer ID and the marker's offset. Where the log was
+    cleaned, the first batches of a transaction may be gone, and only these know where it began."""
     found: dict[tuple[int, int], CompletedTransaction] = {}
     for each in source.segments:
         if each.transaction_index is None:
@@ -188,7 +188,7 @@ class SourceProducers(ProducerState):
             self._aborted |= {each[1]: self._recorded[each] for each in markers if each in self._recorded}
 
     def update(self, batches: Batches, buffer: NDArray[np.uint8], pending: PendingAborts | None = None) -> Update:
-        """The transactions whose markers are among batches that are written; the state is that of the source."""
+        """Return the transactions whose markers are among batches that are written; the state is that of the source."""
         offsets: Collection[int] = batches.last_offset[batches.is_control].tolist()
         ended = [self._aborted.pop(each) for each in offsets if each in self._aborted]
         unmarked = self._take_unmarked(int(batches.last_offset[-1])) if len(batches) else []

@@ -30,7 +30,7 @@ class KeyHasher:
         self._words = np.uint64(int.from_bytes(key[:8], "little")), np.uint64(int.from_bytes(key[8:16], "little"))
 
     def hash(self, columns: RecordColumns, chosen: Bools) -> NDArray[np.uint64]:
-        """The hashes of the keys of those rows that are ``chosen`` (bool): uint64, shape ``(rows, 2)``."""
+        """Return the hashes of the keys of those rows that are ``chosen`` (bool): uint64, shape ``(rows, 2)``."""
         from brokerless.jobs.compact.key_offsets_kernels import hash_keys
 
         hashes = np.zeros((columns.rows, 2), np.uint64)
@@ -89,7 +89,7 @@ class LastRows:
             self._make_room()
 
     def find_numbers(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The number of the last row of each key (int64), -1 where it has none."""
+        """Return the number of the last row of each key (int64), -1 where it has none."""
         from brokerless.jobs.compact.key_offsets_kernels import find_numbers
 
         found = np.empty(len(hashes), np.int64)
@@ -117,7 +117,7 @@ class LastRows:
         find_superseded(*bounds, chosen.view(np.uint8), hashes, start, self._table, superseded.view(np.uint8))
 
     def most_frequent(self, count: int) -> list[tuple[int, int]]:
-        """The keys with the most records: the last row of each, and how many records."""
+        """Return the keys with the most records: the last row of each, and how many records."""
         from brokerless.jobs.compact.key_offsets_kernels import COUNT, NEXT
 
         if not count:

@@ -162,9 +162,9 @@ def plan(
     named: Collection[str] = (),
     manifest: JobManifest | None = None,
 ) -> Plan[ConvertTask]:
-    """A task for each of the partitions that were chosen of each source. ``named``: which of Kafka's own topics are
-    converted as well, beside those whose directories are sources; others of them are copied unchanged. ``manifest``: of
-    partitions that it says are done, nothing is left to do.
+    """Return a task for each of the partitions that were chosen of each source. ``named``: which of Kafka's own topics
+    are converted as well, beside those whose directories are sources; others of them are copied unchanged.
+    ``manifest``: of partitions that it says are done, nothing is left to do.
 
     Raises :class:`UsageError` if one of them cannot be written: it is there already, it comes twice, its name is not
     known, ``to`` is in what is read, or ``named`` has KRaft's own log, on which no broker starts then.

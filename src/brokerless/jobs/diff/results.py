@@ -36,7 +36,7 @@ class Diff:
         return all(each.is_same for each in (*self.partitions, *self.groups)) and not self.state
 
     def differences(self) -> pa.Table:
-        """The differences that are listed, as an Arrow table: a row for adjacent records that differ in one way.
+        """Return the differences that are listed, as an Arrow table: a row for adjacent records that differ in one way.
 
         Returns
         -------

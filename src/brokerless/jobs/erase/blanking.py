@@ -63,8 +63,8 @@ class Blanking:
 def blanking_of(
     fields: Sequence[str], value_format: str, schemas: str | None, partitions: Sequence[PartitionPath]
 ) -> Blanking:
-    """A blanking of partitions with the schemas in a path or, without one, those of the topic ``_schemas`` beside the
-    partitions, if any. Raises :class:`UsageError`, and UnreadableError for a path without schemas."""
+    """Return a blanking of partitions with the schemas in a path or, without one, those of the topic ``_schemas``
+    beside the partitions, if any. Raises :class:`UsageError`, and UnreadableError for a path without schemas."""
     if not fields:
         if schemas is not None or value_format != "auto":
             raise UsageError("--schemas and --value-format are for values whose fields are blanked; use --blank-fields")
@@ -114,7 +114,7 @@ def edits_of(found: BlankedValue) -> RecordEdits:
 def chosen_values(
     columns: RecordColumns, rows: NDArray[np.bool_]
 ) -> Iterator[tuple[int, bytes | None, tuple[RawHeader, ...]]]:
-    """The offset, value and headers of each of some rows (bool)."""
+    """Yield the offset, value and headers of each of some rows (bool)."""
     ends, null = columns.value_ends, columns.value_null
     for row in np.flatnonzero(rows).tolist():
         value = None if null[row] else columns.value_data[ends[row] : ends[row + 1]].tobytes()

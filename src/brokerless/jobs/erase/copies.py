@@ -57,9 +57,9 @@ def find_copies(
     done: Done = ignore,
     named: Collection[str] = (),
 ) -> list[Copy]:
-    """The places within some log directories, beside the partitions that are chosen of each, that hold selected records
-    or may hold some. ``named``: which of Kafka's own topics are erased, as :func:`brokerless.jobs.erase.job.plan`
-    takes it. Damaged batches are passed over."""
+    """Return the places within some log directories, beside the partitions that are chosen of each, that hold selected
+    records or may hold some. ``named``: which of Kafka's own topics are erased, as
+    :func:`brokerless.jobs.erase.job.plan` takes it. Damaged batches are passed over."""
     found: list[Copy] = []
     for directory, partitions in sources:
         erased = {*named, *(each.topic for each in partitions if each.path == directory.path)}

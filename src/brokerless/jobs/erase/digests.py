@@ -123,8 +123,8 @@ class OutputHashes:
 
 
 def digest_kept(columns: RecordColumns, selected: NDArray[np.bool_], *, is_blanked: bool) -> str:
-    """The digest of a touched batch's records without the ``selected`` ones (bool), or, where these are blanked, with
-    null for their values; it is the same before and after an erasure."""
+    """Return the digest of a touched batch's records without the ``selected`` ones (bool), or, where these are blanked,
+    with null for their values; it is the same before and after an erasure."""
     return digest_records(replace_values(columns, selected) if is_blanked else filter_rows(columns, ~selected))
 
 

@@ -101,8 +101,8 @@ class Eraser:
         self._filter = BatchFilter(max_batch_bytes)
 
     def convert(self, buffer: NDArray[np.uint8], batches: Batches, base: int = 0) -> Iterator[ConvertedBatches]:
-        """The batches of a chunk (whose checksums the caller has checked), in log order, as one buffer; before it, the
-        damage in them. ``base``: the position of the buffer's first byte in its file."""
+        """Yield the batches of a chunk (whose checksums the caller has checked), in log order, as one buffer; before
+        it, the damage in them. ``base``: the position of the buffer's first byte in its file."""
         totals = self.totals
         selected, records, damages = self._select(buffer, batches, base)
         if damages:

@@ -147,8 +147,8 @@ def plan(
     *,
     is_hashed: bool = False,
 ) -> Plan[EraseTask]:
-    """A task for each of the partitions that were chosen of each source. ``named``: which of Kafka's own topics are
-    erased as well, beside those whose directories are sources; others of them are copied unchanged. ``finished``:
+    """Return a task for each of the partitions that were chosen of each source. ``named``: which of Kafka's own topics
+    are erased as well, beside those whose directories are sources; others of them are copied unchanged. ``finished``:
     paths of partitions that an earlier run wrote, of which nothing is left to do. ``is_hashed``: for a manifest.
 
     Raises :class:`UsageError` if one of them cannot be written: it is there already, it comes twice, its name is not

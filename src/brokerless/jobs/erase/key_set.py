@@ -94,7 +94,7 @@ def given_keys(keys: Iterable[bytes | str]) -> KeySet:
 
 
 def load_keys(path: str, keys_format: KeysFormat = "text") -> KeySet:
-    """The keys in a file, one a line. ``text``: the line's bytes; ``base64``; ``json``: a string, or
+    """Return the keys in a file, one a line. ``text``: the line's bytes; ``base64``; ``json``: a string, or
     ``{"base64": "..."}``, as ``cat --json`` writes keys. Empty lines are passed over, and
     the mark with which some editors begin files of UTF-8.
 

@@ -71,8 +71,8 @@ class ManifestWriter:
         self._selection: dict[str, Any] = {}
 
     def finished_fields(self) -> list[tuple[str, str, Sequence[FieldCount]]]:
-        """The topic, the source's path and the counts of fields of each partition that an earlier run committed. Raises
-        UnreadableError."""
+        """Return the topic, the source's path and the counts of fields of each partition that an earlier run committed.
+        Raises UnreadableError."""
         try:
             found = [from_members(each, _Finished) for each in self.finished.values()]
             return [(each.topic, each.source, each.fields) for each in found]

@@ -70,7 +70,8 @@ class Selection:
         return json.dumps({"kind": self.kind, "value": value}, separators=(",", ":"), sort_keys=True).encode()
 
     def commitment(self, salt: bytes) -> str:
-        """A hash that shows afterwards that this was the selection, but not what is in it (scrypt, hexadecimal)."""
+        """Return a hash that shows afterwards that this was the selection, but not what is in it (scrypt,
+        hexadecimal)."""
         return hashlib.scrypt(self.canonical(), salt=salt, **SCRYPT).hex()
 
 

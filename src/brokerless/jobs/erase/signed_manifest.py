@@ -56,7 +56,7 @@ class RecordedRequest:
 
 
 def describe_selection(selection: Selection, salt: bytes | None = None) -> dict[str, Any]:
-    """A selection as a manifest has it. ``salt``: of an earlier one; random by default."""
+    """Return a selection as a manifest has it. ``salt``: of an earlier one; random by default."""
     salt = os.urandom(_SALT_BYTES) if salt is None else salt
     number = {"keys": len(selection.keys)} if selection.keys is not None else {}
     function = {"n": SCRYPT["n"], "r": SCRYPT["r"], "p": SCRYPT["p"], "dklen": SCRYPT["dklen"]}
@@ -78,7 +78,7 @@ def is_selection(described: Mapping[str, Any], selection: Selection) -> bool:
 
 
 def partition_entry(each: ErasedPartition) -> dict[str, Any]:
-    """A partition as a manifest has it."""
+    """Return a partition as a manifest has it."""
     result = each.as_dict()
     del result["damages"]
     return {
@@ -93,7 +93,7 @@ def partition_entry(each: ErasedPartition) -> dict[str, Any]:
 
 
 def unwritten_entry(each: ErasedPartition) -> dict[str, Any] | None:
-    """A partition that damage kept from being written, as a manifest has it; None for another."""
+    """Return a partition that damage kept from being written, as a manifest has it; None for another."""
     if not each.damages:
         return None
     return {
@@ -110,7 +110,8 @@ def _file_entry(path: str, size: int, sha256: str) -> dict[str, Any]:
 
 
 def directory_entry(directory: Destination) -> dict[str, Any]:
-    """The files of a log directory that are beside its partitions, such as checkpoints, as a manifest has them."""
+    """Return the files of a log directory that are beside its partitions, such as checkpoints, as a manifest has
+    them."""
     files = [
         describe_file(each) for each in directory.entries() if each.name in DIRECTORY_FILES and not each.is_directory
     ]
@@ -267,7 +268,7 @@ def unwritten_partitions(path: str) -> dict[str, dict[str, Any]]:
 
 
 def recorded_schemas(manifest: SignedManifest) -> RecordedSchemas:
-    """The schemas by which fields were blanked. Raises :class:`UnreadableError` for what is none."""
+    """Return the schemas by which fields were blanked. Raises :class:`UnreadableError` for what is none."""
     try:
         return parse_recorded(manifest.value.get("schemas", []))
     except (WrongJsonError, RecursionError) as error:

@@ -75,7 +75,7 @@ class PlannedTables:
         export: Export,
         topic_ids: dict[str, str | None],
     ) -> list[ExportTask]:
-        """The tasks with the types that their topics' tables have, or get."""
+        """Return the tasks with the types that their topics' tables have, or get."""
         topics = list(dict.fromkeys(task.topic for task in tasks))
         readers = [each for each in partitions if each.topic in topics]
         decoding = export.decoding
@@ -229,7 +229,7 @@ def _too_wide(topic_type: TopicType, path: str) -> Iterator[Finding]:
 
 
 def into_table(topic_type: TopicType, schema: pa.Schema, form: TableFormat) -> TopicType:
-    """The types to decode into, so that all values that were decoded fit into the table."""
+    """Return the types to decode into, so that all values that were decoded fit into the table."""
 
     def side(own: SideType, name: str) -> SideType:
         return replace(own, type=decoded_type(schema.field(name).type, own.type, form))

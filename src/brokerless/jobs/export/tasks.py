@@ -110,7 +110,7 @@ def tasks_of(
     export: Export,
     findings: list[Finding],
 ) -> Iterator[ExportTask]:
-    """The tasks for what is new in one partition. ``findings`` gets those that no task reports."""
+    """Yield the tasks for what is new in one partition. ``findings`` gets those that no task reports."""
     topic, partition = source.place
     bounds = _new_offsets(source, exported, findings)
     if bounds is None:
@@ -206,7 +206,7 @@ def _findings_after_last_batch(source: PartitionPath, start: int) -> list[Findin
 
 
 def left_out_before(exported: Exported | None, tasks: Iterable[ExportTask]) -> list[Span]:
-    """The offsets that earlier runs left out as damaged, without those that ``tasks`` read."""
+    """Return the offsets that earlier runs left out as damaged, without those that ``tasks`` read."""
     known = () if exported is None else exported.left_out
     spans = union([(first, last + 1) for first, last in known if last is not None])
     return list(without(spans, union([(each.start, each.end) for each in tasks if each.mark is not None])))

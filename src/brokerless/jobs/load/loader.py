@@ -258,7 +258,7 @@ class Loader:
         )
 
     def first_rows(self) -> list[int]:
-        """The number of each partition's first row, in the order of :meth:`loaded`."""
+        """Return the number of each partition's first row, in the order of :meth:`loaded`."""
         return [each.first_row for _, _, each in self._sorted()]
 
     def _sorted(self) -> Iterator[tuple[str, int, _OpenPartition]]:

@@ -88,8 +88,8 @@ class Router:
         self.without_key = without_key
 
     def place(self, rows: pa.RecordBatch, numbers: Int64s) -> NDArray[np.int32]:
-        """The number of each row's partition, int32, shape ``(len(rows),)``. ``rows``: as :func:`rows.normalize` gives
-        them, at least one; ``numbers``: their numbers in the input.
+        """Return the number of each row's partition, int32, shape ``(len(rows),)``. ``rows``: as :func:`rows.normalize`
+        gives them, at least one; ``numbers``: their numbers in the input.
 
         Raises :class:`UsageError` or :class:`RowError` where no topic is known.
         """

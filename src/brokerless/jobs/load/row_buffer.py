@@ -51,8 +51,8 @@ class RowBuffer:
 
 
 def records_of(batch: pa.RecordBatch, first_row: int, timestamp: int | None) -> tuple[pa.RecordBatch, Int64s]:
-    """The rows that are written, as :func:`rows.normalize` gives them, so without control records; and the number of
-    each in the input, where ``first_row`` is that of the first one in ``batch``."""
+    """Return the rows that are written, as :func:`rows.normalize` gives them, so without control records; and the
+    number of each in the input, where ``first_row`` is that of the first one in ``batch``."""
     rows = normalize(batch, first_row, timestamp)
     numbers = np.arange(first_row, first_row + rows.num_rows)
     if "isControl" not in rows.schema.names:

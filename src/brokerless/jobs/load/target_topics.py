@@ -25,8 +25,8 @@ class TargetTopics:
         self._ids: dict[str, str] = {}
 
     def id_of(self, topic: str) -> str:
-        """The topic's ID. Raises :class:`UsageError` for a topic that is not to be written, or whose partitions in the
-        directory have another ID or higher numbers than were requested."""
+        """Return the topic's ID. Raises :class:`UsageError` for a topic that is not to be written, or whose partitions
+        in the directory have another ID or higher numbers than were requested."""
         if topic not in self._ids:
             self._check_internal(topic)
             self._check_partitions(topic)

@@ -56,9 +56,9 @@ class Agreement:
 
 
 def rank(replicas: Sequence[MergedReplica]) -> list[int]:
-    """The numbers of the replicas, from the one with the history that counts to the one that is last to be asked. Those
-    whose last epoch is greater come first, then longer ones, then those with more records: fewer are left of one that
-    is damaged, lost a file without a trace, or was compacted again, which takes no key's last record."""
+    """Return the numbers of the replicas, from the one with the history that counts to the one that is last to be
+    asked. Those whose last epoch is greater come first, then longer ones, then those with more records: fewer are left
+    of one that is damaged, lost a file without a trace, or was compacted again, which takes no key's last record."""
 
     def key(number: int) -> tuple[tuple[int, int], int]:
         replica = replicas[number]

@@ -138,7 +138,7 @@ class MergeResult(PartitionResult[MergeTask]):
 
 
 def plan(sources: Sequence[Source], to: str | os.PathLike[str] | Location, merge: Merge) -> Plan[MergeTask]:
-    """A task for each partition that was chosen of at least one of the sources.
+    """Return a task for each partition that was chosen of at least one of the sources.
 
     Raises :class:`UsageError` if one cannot be written: it is there already, its name is not known, its replicas are of
     two topics of that name, or ``to`` is in what is read; and for a path that is given twice.

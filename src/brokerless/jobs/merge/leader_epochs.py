@@ -31,8 +31,8 @@ Starts = tuple[EpochStart, ...]
 
 
 def with_right_epochs(batches: NDArray[np.void], recorded: Epochs) -> NDArray[np.void]:
-    """A log's batches (:data:`INTACT_BATCH`, by offset), where those whose epoch cannot be right have the right one
-    and are ``restamped``. ``recorded``: the entries of the ``leader-epoch-checkpoint``, which decide if one batch
+    """Return a log's batches (:data:`INTACT_BATCH`, by offset), where those whose epoch cannot be right have the right
+    one and are ``restamped``. ``recorded``: the entries of the ``leader-epoch-checkpoint``, which decide if one batch
     alone, with others after it, says something else."""
     rows = np.flatnonzero(has_epoch(batches))
     if len(rows) < 2:
@@ -78,7 +78,7 @@ def with_right_last_epoch(
 
 
 def disagreement(batches: NDArray[np.void], recorded: Epochs) -> int | None:
-    """The first batch whose epoch is not the one that is recorded, as a row; None if there is none."""
+    """Return the first batch whose epoch is not the one that is recorded, as a row; None if there is none."""
     rows = np.flatnonzero(has_epoch(batches))
     if not recorded or not len(rows):
         return None
@@ -88,7 +88,7 @@ def disagreement(batches: NDArray[np.void], recorded: Epochs) -> int | None:
 
 
 def starts_of(batches: NDArray[np.void], recorded: Epochs, begin: int) -> Starts:
-    """The epochs of a log that begins at ``begin``. ``recorded`` must agree with the batches. Messages v0 and v1
+    """Return the epochs of a log that begins at ``begin``. ``recorded`` must agree with the batches. Messages v0 and v1
     have no epoch, and those before them count no more, as for a broker (``LeaderEpochFileCache``, 4.1.1)."""
     legacy = np.flatnonzero(batches["magic"] < layouts.MAGIC_V2)
     after = int(legacy[-1]) + 1 if len(legacy) else 0

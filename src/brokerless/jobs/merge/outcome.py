@@ -90,8 +90,8 @@ def divergences(replicas: Sequence[MergedReplica], agreements: Sequence[Agreemen
 
 
 def committed_until(replicas: Sequence[MergedReplica], agreements: Sequence[Agreement]) -> int | None:
-    """The offset before which all is known to be committed: by the high watermark that any replica records, or because
-    more than half of the replicas have got it, if there are several. None if nothing is known."""
+    """Return the offset before which all is known to be committed: by the high watermark that any replica records, or
+    because more than half of the replicas have got it, if there are several. None if nothing is known."""
     both = list(zip(replicas, agreements, strict=True))
     known = [min(replica.high_watermark, each.until) for replica, each in both if replica.high_watermark is not None]
     if len(replicas) > 1:

@@ -63,8 +63,8 @@ def fill(
 
 
 def differing(replica: MergedReplica, until: int, batches: NDArray[np.void]) -> RowNumbers:
-    """The batches of a replica before ``until`` that are others than those of the merged log with the same offsets,
-    though neither was compacted; rows."""
+    """Return the batches of a replica before ``until`` that are others than those of the merged log with the same
+    offsets, though neither was compacted; rows."""
     if not len(batches) or replica.is_compacted:
         return np.zeros(0, np.int64)
     ours = replica.batches

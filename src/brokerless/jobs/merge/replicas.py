@@ -20,8 +20,8 @@ from brokerless.progress import Report
 def read_replicas(
     founds: Sequence[RecoveredLog], paths: Sequence[str], report: Report
 ) -> tuple[list[MergedReplica], list[Epochs]]:
-    """The replicas, whose batches count their files in ``paths``, those of all replicas; and what is recorded of the
-    epochs of each, as far as it can be believed."""
+    """Return the replicas, whose batches count their files in ``paths``, those of all replicas; and what is recorded of
+    the epochs of each, as far as it can be believed."""
     recorded = [_recorded(found.files, report) for found in founds]
     before = np.cumsum([0, *(len(found.files.files) for found in founds)])
     right = [with_right_epochs(found.saved, epochs) for found, epochs in zip(founds, recorded, strict=True)]

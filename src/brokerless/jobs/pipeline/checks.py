@@ -45,7 +45,7 @@ _TO_THE_END = 1 << 62
 
 
 def plan_checks(partitions: Iterable[PartitionPath], ledger: Ledger, settings: Settings) -> list[VerifyTask]:
-    """A task for each segment that was not verified in the state that it has now."""
+    """Return a task for each segment that was not verified in the state that it has now."""
     return [
         VerifyTask(each, segment, settings.max_batch_bytes)
         for each in partitions

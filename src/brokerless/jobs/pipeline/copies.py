@@ -16,9 +16,9 @@ from brokerless.table_formats.export_state import Exported
 def next_copy(
     copies: Sequence[PartitionPath], tried: Iterable[str], exported: Exported | None, ledger: Ledger
 ) -> PartitionPath | None:
-    """The copy that has more than was exported, and of several the one that leaves nothing out: it begins where the
-    export ended, or earlier, has the least damage, and reaches furthest; then those that may fill in what is missing,
-    or was damaged in others. None if there is nothing new, or nothing but what an earlier run tried in vain.
+    """Return the copy that has more than was exported, and of several the one that leaves nothing out: it begins where
+    the export ended, or earlier, has the least damage, and reaches furthest; then those that may fill in what is
+    missing, or was damaged in others. None if there is nothing new, or nothing but what an earlier run tried in vain.
 
     Where all copies end before what was exported, the furthest one is returned once, as the export reports that."""
     tried = set(tried)
@@ -49,7 +49,7 @@ def next_copy(
 
 
 def end_offset(partition: PartitionPath, ledger: Ledger) -> int:
-    """The offset after the last intact batch, as the ledger has it; by the files where it was not verified."""
+    """Return the offset after the last intact batch, as the ledger has it; by the files where it was not verified."""
     ends = [segment.base_offset for segment in partition.segments[-1:]]
     for segment in partition.segments:
         known = ledger.verified(segment)

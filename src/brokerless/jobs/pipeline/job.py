@@ -79,7 +79,7 @@ class PipelineRun:
         return bool(self.segments_verified or self.exported or self.findings)
 
     def row(self) -> dict[str, Any]:
-        """The run as a row of :data:`brokerless.jobs.pipeline.schemas.RUNS`."""
+        """Return the run as a row of :data:`brokerless.jobs.pipeline.schemas.RUNS`."""
         return {
             "runId": self.id,
             "started": datetime.fromtimestamp(self.started_ms / 1000, UTC),

@@ -23,7 +23,7 @@ from brokerless.values import Row
 
 
 def write_pages(directories: list[LogDirectory], ledger: Ledger, settings: Settings, say: Say) -> tuple[str, ...]:
-    """The paths of the pages, in the order of the log directories; without charts where their library is not
+    """Return the paths of the pages, in the order of the log directories; without charts where their library is not
     installed, which ``say`` is called with. Headers are read again; findings are those of the ledger. Raises
     :class:`UnwritableError`."""
     to = settings.root / PRIVATE

@@ -48,8 +48,8 @@ class Recording:
         """Why this run cannot be recorded, if it cannot."""
 
     def interrupted(self, form: str) -> str | None:
-        """The ID of the run before, if that did not end. Raises :class:`UsageError` where the tables are of another
-        format."""
+        """Return the ID of the run before, if that did not end. Raises :class:`UsageError` where the tables are of
+        another format."""
         before = _OF_RUNS.find(self._file)
         if before is None:
             return None

@@ -67,8 +67,8 @@ class Settings:
 
 
 def load_settings(path: str) -> dict[str, Any]:
-    """The settings that a YAML file has, by the names of the fields of :class:`Settings`; those that it does not have
-    are missing. ``decode``, ``schemas``, ``key-format`` and ``value-format`` become ``decoding``.
+    """Return the settings that a YAML file has, by the names of the fields of :class:`Settings`; those that it does not
+    have are missing. ``decode``, ``schemas``, ``key-format`` and ``value-format`` become ``decoding``.
 
     Raises :class:`UsageError` with the line for what is no setting, and where PyYAML is not installed;
     :class:`UnreadableError` for a file that cannot be read.

@@ -24,7 +24,8 @@ Copies = dict[str, tuple[PartitionPath, ...]]
 
 
 def find_log_directories(settings: Settings) -> list[LogDirectory]:
-    """The log directories in the settings' paths, each once. Raises :class:`UnreadableError` for a path with none."""
+    """Return the log directories in the settings' paths, each once. Raises :class:`UnreadableError` for a path with
+    none."""
     found: dict[str, LogDirectory] = {}
     for path in settings.paths:
         for pattern_match in Location(path, settings.storage_options).expand():
@@ -52,8 +53,8 @@ def _find(location: Location, to: str, depth: int) -> list[LogDirectory]:
 def select_copies(
     directories: Iterable[LogDirectory], settings: Settings, known: Collection[str] = (), say: Say = ignore
 ) -> Copies:
-    """The selected partitions, by topic and number. ``say`` is called for patterns that match nothing but topics that
-    are ``known`` from earlier runs, and for others with ``*``, ``?`` or ``[`` if something else is selected.
+    """Return the selected partitions, by topic and number. ``say`` is called for patterns that match nothing but topics
+    that are ``known`` from earlier runs, and for others with ``*``, ``?`` or ``[`` if something else is selected.
 
     Raises :class:`UsageError` for a lone file whose path does not say which partition it is, and
     :class:`UnreadableError` for a pattern that no topic matches.

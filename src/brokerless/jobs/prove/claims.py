@@ -97,7 +97,7 @@ class PartitionClaim(LenientValue, frozen=True):
         return np.concatenate([np.empty(0, np.int64), *(each.offsets for each in self.touched)])
 
     def interval_of(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The touched batch in which each of some offsets is: int64, its number, or -1."""
+        """Return the touched batch in which each of some offsets is: int64, its number, or -1."""
         bases = np.array([each.base_offset for each in self.touched], np.int64)
         lasts = np.array([each.last_offset for each in self.touched], np.int64)
         found = np.searchsorted(bases, offsets, side="right") - 1

@@ -123,7 +123,7 @@ def _append_events(rebuild: Rebuild, found: FromBucket, target: TargetDirectory,
 
 
 def held_in(rebuild: Rebuild, target: TargetDirectory) -> Iterator[HeldReplica]:
-    """The replicas that a directory has."""
+    """Yield the replicas that a directory has."""
     for replicas in rebuild.held.values():
         yield from (each for each in replicas if target.disk is not None and each.disk.path == target.disk.path)
 

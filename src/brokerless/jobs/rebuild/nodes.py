@@ -74,7 +74,7 @@ ALONE = Node(
 
 
 def load_nodes(path: str, disks: Sequence[Disk]) -> tuple[Node, ...]:
-    """The nodes in a mapping file: JSON with ``nodes``, each with ``id``, ``roles`` and, where they are needed,
+    """Return the nodes in a mapping file: JSON with ``nodes``, each with ``id``, ``roles`` and, where they are needed,
     ``was``, ``listeners`` (address by name), ``controllerListener`` (the name of one, where it is not CONTROLLER),
     ``protocols`` (by listener), ``rack`` and ``disks``.
 
@@ -160,8 +160,8 @@ def _checked(path: str, nodes: tuple[Node, ...], disks: Sequence[Disk]) -> tuple
 
 
 def known_nodes(disks: Sequence[Disk], cluster: Cluster, voters: Sequence[Voter]) -> tuple[Node, ...]:
-    """The nodes without a mapping file: those of the disks, and the voters of the metadata, each with its old id and
-    listeners. Where no voter is known, the node with the least id is a controller as well. Disks without
+    """Return the nodes without a mapping file: those of the disks, and the voters of the metadata, each with its old id
+    and listeners. Where no voter is known, the node with the least id is a controller as well. Disks without
     ``meta.properties`` are nodes of their own, counted from 1 or after the largest id."""
     of_disks: dict[int, list[str]] = {}
     for disk in disks:
@@ -230,7 +230,7 @@ def refuse_running(disks: Iterable[Disk]) -> None:
 
 
 def cluster_id_of(disks: Sequence[Disk]) -> str | None:
-    """The one cluster id of the disks; None where none says. Raises :class:`UsageError` for several."""
+    """Return the one cluster id of the disks; None where none says. Raises :class:`UsageError` for several."""
     found = {each.properties.cluster_id: each.path for each in disks if each.properties is not None}
     found.pop(None, None)
     if len(found) > 1:

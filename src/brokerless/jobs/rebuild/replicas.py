@@ -64,7 +64,7 @@ class HeldReplica:
 
 
 def topic_ids_of(disks: Sequence[Disk]) -> dict[str, str]:
-    """The id of each topic by ``partition.metadata``: where there are several, that of most directories."""
+    """Return the id of each topic by ``partition.metadata``: where there are several, that of most directories."""
     counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for disk in disks:
         for each in disk.replicas:
@@ -76,9 +76,9 @@ def topic_ids_of(disks: Sequence[Disk]) -> dict[str, str]:
 def held_replicas(
     disks: Sequence[Disk], nodes: Sequence[Node], cluster: Cluster, report: Report
 ) -> dict[TopicPartition, list[HeldReplica]]:
-    """The replicas that the rebuilt cluster has, by partition, at most one of each node. What the cluster's metadata
-    does not know is left out, and reported; so are directories without ``partition.metadata`` of unknown topics, and
-    replicas of which a file cannot be opened."""
+    """Return the replicas that the rebuilt cluster has, by partition, at most one of each node. What the cluster's
+    metadata does not know is left out, and reported; so are directories without ``partition.metadata`` of unknown
+    topics, and replicas of which a file cannot be opened."""
     recovered = RecoveredLogs({each.path: each.checkpoints for each in disks})
     owners = {path: node.node_id for node in nodes if node.is_broker for path in node.disks}
     for disk in disks:
@@ -235,8 +235,8 @@ def last_epoch(replica: DiskReplica, end_offset: int | None = None) -> int:
 
 
 def largest_producer_id(replicas: Mapping[TopicPartition, Sequence[HeldReplica]], *, thorough: bool) -> int:
-    """The largest id of a producer that wrote into the logs, -1 for none: by producer snapshots, and if ``thorough`` by
-    all batch headers as well."""
+    """Return the largest id of a producer that wrote into the logs, -1 for none: by producer snapshots, and if
+    ``thorough`` by all batch headers as well."""
     found = -1
     for each in (held for there in replicas.values() for held in there):
         paths = each.replica.paths

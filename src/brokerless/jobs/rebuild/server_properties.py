@@ -13,10 +13,10 @@ UNKNOWN = "HOST:PORT"
 def server_properties(
     node: Node, nodes: Sequence[Node], log_dirs: Sequence[str], *, is_dynamic: bool
 ) -> dict[str, str]:
-    """The settings of a node by name; all others are as they were. Addresses that are not known are ``HOST:PORT``.
-    ``nodes``: all of the cluster. ``is_dynamic``: voters are in the metadata. A node has the listeners of its roles
-    only: a controller does not start with a broker's (``KafkaConfig.validateValues``, 4.4.0), nor a broker with its
-    controllers'."""
+    """Return the settings of a node by name; all others are as they were. Addresses that are not known are
+    ``HOST:PORT``. ``nodes``: all of the cluster. ``is_dynamic``: voters are in the metadata. A node has the listeners
+    of its roles only: a controller does not start with a broker's (``KafkaConfig.validateValues``, 4.4.0), nor a broker
+    with its controllers'."""
     controllers = [each for each in nodes if each.is_controller]
     names = [each.controller_listener or "CONTROLLER" for each in controllers]
     found = {"node.id": str(node.node_id), "process.roles": ",".join(node.roles)}

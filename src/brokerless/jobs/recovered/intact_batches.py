@@ -63,7 +63,8 @@ def find_intact_batches(
     is_log: bool = True,
     start: int = 0,
 ) -> Iterator[NDArray[np.void] | Region]:
-    """The intact batches of a file (:data:`INTACT_BATCH`, shape ``(n,)``), and the regions between them, by position.
+    """Yield the intact batches of a file (:data:`INTACT_BATCH`, shape ``(n,)``), and the regions between them, by
+    position.
 
     ``max_batch_bytes``: bytes that one batch may inflate to; a larger one is not intact. ``partial``: of v2 batches
     whose checksum is right, but whose records do not decode to the end, what comes before counts as intact.

@@ -150,7 +150,7 @@ class PinnedFiles:
         return None
 
     def find(self, entry: DirectoryEntry) -> LocalFile | None:
-        """A handle of its own of a file that is pinned; None of any other."""
+        """Return a handle of its own of a file that is pinned; None of any other."""
         file = self._files.get(_key(entry))
         return None if file is None else file.again()
 
@@ -182,7 +182,7 @@ def _same_files(one: PartitionPath, other: PartitionPath) -> bool:
 
 
 def open_lone(location: Location) -> File:
-    """A file by its name, also if it has been renamed to be deleted. Raises :class:`UnreadableError`."""
+    """Return a file by its name, also if it has been renamed to be deleted. Raises :class:`UnreadableError`."""
     try:
         return location.open()
     except UnreadableError as error:
@@ -220,7 +220,7 @@ def with_open_files(
 
 
 def sources_of(partition: PartitionPath) -> list[LogFile]:
-    """The live segments of a partition."""
+    """Return the live segments of a partition."""
     return [
         LogFile(
             segment.log.location,

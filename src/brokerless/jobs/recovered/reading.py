@@ -111,8 +111,8 @@ class RecoveredLog:
     def with_unsaved(
         self, saved: NDArray[np.void], taken: NDArray[np.bool_], shrunk: Collection[tuple[str, int | None]] = ()
     ) -> Regions:
-        """The regions, and those batches that could not be written after all. ``shrunk``: files and positions of those
-        that were cut off before they were read again."""
+        """Return the regions, and those batches that could not be written after all. ``shrunk``: files and positions of
+        those that were cut off before they were read again."""
         regions = bounded_regions()
         regions.add(self.regions)
         for row in np.flatnonzero(~taken).tolist():
@@ -126,7 +126,8 @@ class RecoveredLog:
 def describe_files(
     paths: Sequence[PartitionPath], state: DirectoryState, include: Collection[str] = ()
 ) -> PartitionFiles:
-    """The files of a partition's directories. ``include``: with ``delete``, log files that wait for their deletion.
+    """Return the files of a partition's directories. ``include``: with ``delete``, log files that wait for their
+    deletion.
 
     Raises :class:`UnreadableError` for one that this user may not read.
     """

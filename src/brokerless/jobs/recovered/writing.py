@@ -134,7 +134,8 @@ class _ShrunkError(Exception):
 
 
 def groups_of(saved: NDArray[np.void]) -> Iterator[tuple[int, int]]:
-    """The rows of batches that are read together, some megabytes of them: from each first row to before the second."""
+    """Yield the rows of batches that are read together, some megabytes of them: from each first row to before the
+    second."""
     start = 0
     ends = np.cumsum(saved["size"])
     while start < len(saved):
@@ -145,7 +146,7 @@ def groups_of(saved: NDArray[np.void]) -> Iterator[tuple[int, int]]:
 
 
 def intact_bytes(group: NDArray[np.void], files: OpenFiles, max_batch_bytes: int) -> Iterator[NDArray[np.uint8]]:
-    """The bytes of batches, adjacent ones at once."""
+    """Yield the bytes of batches, adjacent ones at once."""
     apart = (group["file"][1:] != group["file"][:-1]) | (
         group["position"][1:] != group["position"][:-1] + group["size"][:-1]
     )

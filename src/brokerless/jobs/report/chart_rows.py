@@ -34,7 +34,7 @@ def topic_name(topic: str | None) -> str:
 
 
 def size_rows(partitions: pa.Table) -> list[Row]:
-    """A rectangle for each partition that has bytes, topics together; the smallest partitions share one."""
+    """Return a rectangle for each partition that has bytes, topics together; the smallest partitions share one."""
     found = [row for row in arrow.rows(partitions) if row["sizeInBytes"] > 0]
     found.sort(key=lambda row: row["sizeInBytes"], reverse=True)
     labelled: list[Row] = [{**row, "label": partition_name(row), "topic": topic_name(row["topic"])} for row in found]
@@ -60,15 +60,15 @@ def _size(rows: Sequence[Row]) -> int:
 
 
 def damaged_partitions(findings: pa.Table | None) -> set[str]:
-    """The names of partitions with errors that lose or hide records; of none where there was no audit."""
+    """Return the names of partitions with errors that lose or hide records; of none where there was no audit."""
     rows = [] if findings is None else arrow.rows(findings)
     of_records = {name for name, kind in describe_kinds().items() if kind.concerns == "records"}
     return {partition_name(row) for row in rows if row["severity"] == "error" and row["kind"] in of_records}
 
 
 def timeline_rows(segments: pa.Table, damaged: Collection[str] = ()) -> list[Row]:
-    """A bar for each segment that has timestamps: if there are many partitions, of those that are ``damaged`` and the
-    largest of the others."""
+    """Return a bar for each segment that has timestamps: if there are many partitions, of those that are ``damaged``
+    and the largest of the others."""
     rows = arrow.rows(segments)
     lanes: dict[str, int] = {}
     for row in rows:

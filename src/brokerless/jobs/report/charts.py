@@ -41,7 +41,7 @@ _BYTES_AXIS = (
 
 
 def vega_altair() -> Any:
-    """The module of the charts' library. Raises :class:`UsageError` where it is not installed."""
+    """Return the module of the charts' library. Raises :class:`UsageError` where it is not installed."""
     try:
         import altair
     except ImportError as error:
@@ -50,7 +50,7 @@ def vega_altair() -> Any:
 
 
 def sizes(figures: Figures) -> altair.LayerChart:
-    """A treemap of ``partitions``: the area is the size in bytes, the colour the topic."""
+    """Return a treemap of ``partitions``: the area is the size in bytes, the colour the topic."""
     alt, rows = vega_altair(), size_rows(figures["partitions"])
     plane = {"axis": None, "scale": alt.Scale(domain=[0, 2.6], nice=False, zero=False)}
     height = {"axis": None, "scale": alt.Scale(domain=[1, 0], nice=False, zero=False)}

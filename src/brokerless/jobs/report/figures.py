@@ -32,7 +32,8 @@ def read_figures(
     max_batch_bytes: int | None = None,
     done: Done = ignore,
 ) -> Figures:
-    """The tables ``partitions``, ``segments``, ``throughput``, ``batchSizes``, ``compression`` and ``producers``.
+    """Return the tables ``partitions``, ``segments``, ``throughput``, ``batchSizes``, ``compression`` and
+    ``producers``.
 
     Headers are read once, and wrapper messages of v0 and v1 are looked into. ``on_damage``, ``on_unreadable`` and
     ``max_batch_bytes`` as in :meth:`PartitionPath.segment_rows`; without ``on_damage``, the first error is raised as
@@ -67,7 +68,7 @@ class _FiguresReading:
     epochs: list[int] = field(default_factory=list[int])
 
     def segment_rows(self, on_damage: Report, on_unreadable: OnUnreadable | None, done: Done) -> list[Row]:
-        """The rows of the segments; what they have in common with others is added up."""
+        """Return the rows of the segments; what they have in common with others is added up."""
         rows: list[Row] = []
         next_offset: int | None = None
         for row in segment_rows(

@@ -172,7 +172,7 @@ def lag_table(partitions: Sequence[PartitionPath]) -> pa.Table:
 
 
 def json_rows(figures: Figures) -> Iterable[Row]:
-    """The rows of all tables for programs, each with its table's name; times in ms."""
+    """Yield the rows of all tables for programs, each with its table's name; times in ms."""
     for name, table in figures.items():
         for row in arrow.rows(table):
             yield {"table": name, **row}

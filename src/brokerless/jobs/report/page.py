@@ -72,9 +72,9 @@ def write_report(
 def render(
     figures: Figures, path: str, now_ms: int, made_by: str, outcome: Outcome | None = None, say: Say = ignore
 ) -> str:
-    """The page. ``figures`` has all tables of :data:`brokerless.jobs.report.schemas.FIGURES`; ``now_ms`` is printed as
-    the time of the report. Where the charts' library is not installed, the page has all but charts, and ``say`` is
-    called with that."""
+    """Return the page. ``figures`` has all tables of :data:`brokerless.jobs.report.schemas.FIGURES`; ``now_ms`` is
+    printed as the time of the report. Where the charts' library is not installed, the page has all but charts, and
+    ``say`` is called with that."""
     rows = {name: arrow.rows(table) for name, table in figures.items()}
     settings = None if outcome is None else outcome.settings
     rows["partitions"].sort(key=lambda row: row["sizeInBytes"], reverse=True)

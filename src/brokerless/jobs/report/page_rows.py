@@ -65,8 +65,8 @@ def read_settings(partitions: Sequence[PartitionPath]) -> dict[str, TopicSetting
 def topic_rows(
     partitions: Sequence[Row], lag: Sequence[Row], settings: Mapping[str, TopicSettings] | None = None
 ) -> list[Row]:
-    """A row for each topic, the largest first: the sums of its partitions, its policy and retention (None without
-    ``settings``), and the lag of the group that is farthest behind in it."""
+    """Return a row for each topic, the largest first: the sums of its partitions, its policy and retention (None
+    without ``settings``), and the lag of the group that is farthest behind in it."""
     found: dict[str | None, Row] = {}
     for each in partitions:
         names = ("segments", "batches", "records", "sizeInBytes")
@@ -90,8 +90,8 @@ def topic_rows(
 
 
 def finding_rows(findings: Sequence[Row]) -> list[Row]:
-    """A row for each finding and for those of other places that say the same, with ``count`` and ``places``, in the
-    order of the first of each."""
+    """Return a row for each finding and for those of other places that say the same, with ``count`` and ``places``, in
+    the order of the first of each."""
     found: dict[tuple[object, ...], Row] = {}
     for each in findings:
         says = ("severity", "kind", "message", "advice")

@@ -19,7 +19,7 @@ class Rectangle(NamedTuple):
 
 
 def lay_out(sizes: Sequence[float], within: Rectangle) -> list[Rectangle]:
-    """A rectangle for each size, in that order; together they fill ``within``. Sizes are above 0 and descend."""
+    """Return a rectangle for each size, in that order; together they fill ``within``. Sizes are above 0 and descend."""
     free = within
     placed: list[Rectangle] = []
     while len(placed) < len(sizes):

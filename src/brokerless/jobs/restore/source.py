@@ -53,8 +53,8 @@ class SelectedPartitions:
 def choose_partitions(
     partitions: Iterable[PartitionPath], named: Collection[str], internal: bool = False
 ) -> dict[str, list[PartitionPath]]:
-    """The partitions to restore, by topic and number. ``named``: topics that the user has named. ``internal``: Kafka's
-    own topics can be restored, if they are named, but for the cluster's metadata.
+    """Return the partitions to restore, by topic and number. ``named``: topics that the user has named. ``internal``:
+    Kafka's own topics can be restored, if they are named, but for the cluster's metadata.
 
     Raises :class:`UsageError` for Kafka's own topics among those, a partition that is there twice, and none."""
     found: dict[tuple[str, int], PartitionPath] = {}
@@ -94,7 +94,7 @@ def source_cluster(partitions: Iterable[PartitionPath], max_batch_bytes: int | N
 
 
 def topic_configs(cluster: Cluster | None, topic: str) -> Mapping[str, str] | None:
-    """A topic's own settings; None where the metadata does not know it."""
+    """Return a topic's own settings; None where the metadata does not know it."""
     return None if cluster is None or cluster.id_of(topic) is None else cluster.settings_of(topic)
 
 
@@ -105,7 +105,7 @@ def partition_count(cluster: Cluster | None, topic: str, partitions: Sequence[Pa
 
 
 def end_of(partition: PartitionPath, reading: SourceReading) -> int:
-    """The offset before which a partition is restored."""
+    """Return the offset before which a partition is restored."""
     end = end_offset(partition) or 0
     if reading.until is None:
         return end
@@ -157,7 +157,7 @@ def open_transaction(partition: PartitionPath, end: int) -> int | None:
 def records(
     partition: PartitionPath, reading: SourceReading, start: int, end: int, on_damage: Report, done: Done
 ) -> Generator[pa.RecordBatch]:
-    """The records to restore with ``start <= offset < end``, with :data:`COLUMNS`."""
+    """Yield the records to restore with ``start <= offset < end``, with :data:`COLUMNS`."""
     options = ReadOptions(
         COLUMNS, Range(start, end), reading.isolation, max_batch_bytes=reading.max_batch_bytes, on_damage=on_damage,
         done=done,

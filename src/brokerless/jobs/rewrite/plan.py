@@ -173,8 +173,8 @@ class OfTarget(NamedTuple):
 
 
 def by_target(sources: Sequence[Source], to: Location) -> Iterator[OfTarget]:
-    """The log directories that are written to. Raises :class:`UsageError` for one that cannot be written to or is in
-    what is read, and as :func:`own_names`."""
+    """Yield the log directories that are written to. Raises :class:`UsageError` for one that cannot be written to or is
+    in what is read, and as :func:`own_names`."""
     prefixes = [f"{each}/" if each else "" for each in own_names([each.directory for each in sources])]
     for prefix in dict.fromkeys(prefixes):
         location = to.at(f"{to.path.rstrip('/')}/{prefix.rstrip('/')}") if prefix else to
@@ -226,7 +226,7 @@ def rewritten_topics(sources: Sequence[Source], named: Collection[str]) -> set[s
 
 
 def named_topics(sources: Sequence[Source], named: Collection[str]) -> set[str]:
-    """The topics that are ``named``, and those whose partitions' directories are sources."""
+    """Return the topics that are ``named``, and those whose partitions' directories are sources."""
     return {
         *named,
         *(each.topic or "" for log, chosen in sources for each in chosen if each.path == log.path),

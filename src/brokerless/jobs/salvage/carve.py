@@ -183,8 +183,8 @@ def _carve_file(
 
 
 def group(intact: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The group and the run of each intact batch of one file, in which they are by position; int64. Numbers are in the
-    order of the first batch of each."""
+    """Return the group and the run of each intact batch of one file, in which they are by position; int64. Numbers are
+    in the order of the first batch of each."""
     if not len(intact):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     goes_on = np.zeros(len(intact), np.bool_)

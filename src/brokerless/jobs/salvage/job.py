@@ -157,8 +157,8 @@ class SalvageTaskResult:
 def plan(
     sources: Sequence[Source], to: str | os.PathLike[str] | Location, salvage: Salvage, include: Collection[str] = ()
 ) -> Plan[SalvageTask]:
-    """A task for each of the partitions that were chosen of each source. ``include``: with ``delete``, log files that
-    wait for their deletion are read as well.
+    """Return a task for each of the partitions that were chosen of each source. ``include``: with ``delete``, log files
+    that wait for their deletion are read as well.
 
     Raises :class:`UsageError` if one of them cannot be written: it is there already, it is in two of the paths, its
     name is not known, or ``to`` is in what is read.

@@ -67,8 +67,8 @@ class BatchSearch:
         return (place.end, buffer[:0]) if start is None else (start, self._window(file, start, length))
 
     def last_offset(self, place: SampledSegment, file: File) -> int | None:
-        """The offset of the last record, by headers from the last entry of the offset index on; None where that is too
-        far, or a header is invalid."""
+        """Return the offset of the last record, by headers from the last entry of the offset index on; None where that
+        is too far, or a header is invalid."""
         indexed = self._indexed(place)
         at, last = int(indexed[-1]) if len(indexed) else place.start, place.segment.base_offset - 1
         for _ in range(_MOST_HOPS):

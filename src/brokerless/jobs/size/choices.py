@@ -55,7 +55,7 @@ class Choice:
         }
 
     def command(self, paths: Sequence[str], options: Sequence[str] = (), to: str = "converted") -> str:
-        """The command line that makes it so. ``options``: which of the partitions."""
+        """Return the command line that makes it so. ``options``: which of the partitions."""
         words = ["brokerless", "convert", *paths, "--to", to, *options]
         words += ["--format", f"v{self.magic}", "--codec", self.codec]
         words += [] if self.level is None else ["--level", str(self.level)]

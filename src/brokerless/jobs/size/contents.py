@@ -90,7 +90,7 @@ class Contents:
 
 
 def contents_of(group: BatchGroup) -> Contents:
-    """The contents of some batches that have records."""
+    """Return the contents of some batches that have records."""
     columns, rows = group.columns, group.columns.rows
     sizes, batches = measure(columns), group.batches
     stored = stored_bytes(group, sizes)

@@ -19,8 +19,8 @@ _BATCHES = 200
 
 
 def smaller_from(sample: Sample, magic: int, codec: str = "none") -> int | None:
-    """The number of records from which on batches of v2 are smaller than those of ``magic`` (0 or 1), by the sample's
-    records in a row; None if they are not up to :data:`MOST_RECORDS` or the sample's end."""
+    """Return the number of records from which on batches of v2 are smaller than those of ``magic`` (0 or 1), by the
+    sample's records in a row; None if they are not up to :data:`MOST_RECORDS` or the sample's end."""
     sizes = _by_arithmetic(sample) if codec == "none" else _by_encoding(sample, codec)
     most = min(MOST_RECORDS, sample.rows)
     below, above = 0, 1

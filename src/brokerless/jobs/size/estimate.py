@@ -99,7 +99,7 @@ class Estimator:
         return payload / max(1.0, float(self.sample.row_bytes.sum()))
 
     def estimate(self, choice: Choice) -> Estimate:
-        """The size of the topic for a choice."""
+        """Return the size of the topic for a choice."""
         sample, population = self.sample, self.population
         if not sample.rows:
             return Estimate(0.0, 0.0, 0.0)

@@ -42,8 +42,8 @@ def t_quantile(degrees: int) -> float:
 
 
 def ratio_of(sizes: NDArray[Any], sources: NDArray[Any], fraction: float = 0.0) -> Ratio:
-    """The ratio of two sums from some blocks of a sample, which is ``fraction`` of all. Of fewer than two blocks,
-    nothing is known of its error (infinite).
+    """Return the ratio of two sums from some blocks of a sample, which is ``fraction`` of all. Of fewer than two
+    blocks, nothing is known of its error (infinite).
 
     Blocks are taken as drawn at random: from even positions they are nearer to the truth, so the interval is wide
     rather than narrow."""

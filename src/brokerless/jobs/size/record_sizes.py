@@ -76,7 +76,7 @@ class RecordSizes:
 
 
 def measure(columns: RecordColumns) -> RecordSizes:
-    """The sizes of the parts of all rows."""
+    """Return the sizes of the parts of all rows."""
     rows = columns.rows
     keys, key_lengths = _nullable(columns.key_ends, columns.key_null, 0, rows)
     values, value_lengths = _nullable(columns.value_ends, columns.value_null, 0, rows)

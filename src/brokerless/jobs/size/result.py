@@ -147,7 +147,7 @@ class TopicSize:
         return {name: round(value) for name, value in names.items()}
 
     def heaviest(self, most: int = HEAVIEST) -> dict[str, list[dict[str, Any]]]:
-        """The keys, headers, producers and hours (ms since the epoch) with the most bytes."""
+        """Return the keys, headers, producers and hours (ms since the epoch) with the most bytes."""
         contents = self.contents
         hours = Counter({hour * HOUR_MS: value for hour, value in contents.by_hour.items()})
         names: dict[str, Counter[Any]] = {

@@ -140,7 +140,7 @@ class _SampleReader:
             return 0
 
     def read_run(self, place: SampledSegment, position: int, length: int, most_inflated: int) -> BatchGroup | None:
-        """The batches of about ``length`` bytes at a position, as far as they do not inflate to more."""
+        """Return the batches of about ``length`` bytes at a position, as far as they do not inflate to more."""
         path = place.segment.log.path
         position = max(position, self._ends.get(path, 0))
         try:

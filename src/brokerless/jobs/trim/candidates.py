@@ -103,7 +103,7 @@ def refusal(
 def candidates(
     partition: PartitionPath, settings: RetentionSettings | None, state: DirectoryState, now_ms: int
 ) -> list[tuple[int, TrimmedSegment]]:
-    """The segments of one partition that may go, from the oldest on, each with its place in the order."""
+    """Return the segments of one partition that may go, from the oldest on, each with its place in the order."""
     lines = state.of(partition)
     high_watermark = lines[names.HIGH_WATERMARK_CHECKPOINT][1] if names.HIGH_WATERMARK_CHECKPOINT in lines else None
     closed = describe_for_retention(list_files(Path(partition.path)), [each.base_offset for each in partition.segments])
@@ -142,7 +142,7 @@ def _files(paths: SegmentPaths) -> list[DirectoryEntry]:
 def choose(
     candidates_by_path: Mapping[str, Sequence[tuple[int, TrimmedSegment]]], limits: TrimLimits, freed: int
 ) -> dict[str, list[TrimmedSegment]]:
-    """The segments that go, by their partition's path. ``freed``: bytes that are free without them."""
+    """Return the segments that go, by their partition's path. ``freed``: bytes that are free without them."""
     chosen: dict[str, list[TrimmedSegment]] = {}
     for path, segment in _in_order(candidates_by_path, limits):
         if limits.free is not None and freed >= limits.free:

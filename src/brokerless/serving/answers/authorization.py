@@ -58,7 +58,7 @@ class _Gate:
         return self.may(operation, CLUSTER, THE_CLUSTER)
 
     def topic(self, wanted: Row) -> str | None:
-        """The name of a topic of a request; None for an ID that is not known."""
+        """Return the name of a topic of a request; None for an ID that is not known."""
         topic_id = wanted.get("topicId")
         found = None if topic_id is None else self.serving.topics.by_id.get(topic_id)
         if found is not None:

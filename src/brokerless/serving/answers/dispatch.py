@@ -84,13 +84,13 @@ _ANSWERS: dict[str, Answer] = {
 
 @cache
 def answered() -> tuple[Api, ...]:
-    """The kinds of requests that are answered."""
+    """Return the kinds of requests that are answered."""
     return tuple(each for each in apis().values() if each.name in _ANSWERS)
 
 
 @cache
 def logins() -> dict[int, Api]:
-    """The kinds of requests by which clients log in; a connection answers them itself."""
+    """Return the kinds of requests by which clients log in; a connection answers them itself."""
     return {key: apis()[key] for key in (HANDSHAKE, AUTHENTICATE)}
 
 

@@ -62,10 +62,10 @@ def _count(value: Any, most: int, nested: int) -> int:
 
 
 def encode(message: Message, version: int, values: dict[str, Any]) -> list[Piece]:
-    """The pieces of a response. Raises :class:`TooLargeError`."""
+    """Return the pieces of a response. Raises :class:`TooLargeError`."""
     return cast("list[Piece]", encode_pieces(message, version, values, LARGEST_ANSWER))
 
 
 def response_head(correlation_id: int, is_flexible: bool) -> bytes:
-    """The head of a response: of version 1 where ``is_flexible``, else of version 0."""
+    """Return the head of a response: of version 1 where ``is_flexible``, else of version 0."""
     return struct.pack(">i", correlation_id) + (b"\0" if is_flexible else b"")

@@ -92,7 +92,7 @@ class BatchFinder:
     _passed: set[int] = field(default_factory=set[int])
 
     def find(self, paths: PartitionPath, want: Want) -> Found:
-        """The next range; :data:`NOTHING` at the end of the log, or where the first batch is too large.
+        """Return the next range; :data:`NOTHING` at the end of the log, or where the first batch is too large.
 
         Raises :class:`UnreadableError`, also as :class:`ReplacedError`.
         """
@@ -170,7 +170,7 @@ class BatchFinder:
             self._hints.popitem(last=False)
 
     def intact_until(self, segment: SegmentPaths, position: int) -> int:
-        """The position (bytes) up to which the batches from ``position`` on are known to be intact."""
+        """Return the position (bytes) up to which the batches from ``position`` on are known to be intact."""
         spans = self._intact.get((segment.base_offset, segment.log.identity), [])
         at = bisect_right(spans, position, key=lambda span: span[0]) - 1
         return max(position, spans[at][1]) if at >= 0 else position
@@ -193,7 +193,7 @@ class _InSegment:
     want: Want
 
     def find(self) -> Found | None:
-        """The range in this segment; None where it has no batch with the offset or a later one."""
+        """Return the range in this segment; None where it has no batch with the offset or a later one."""
         start = self.finder.position(self.file, self.segment, self.want.offset)
         found, findings = self._from(start)
         if found is not DAMAGED:

@@ -90,9 +90,9 @@ class LogTracker:
     def plan(
         self, start: Positions, end: Positions, at_start: Identity | None = None, at_end: Identity | None = None
     ) -> list[InputPartition]:
-        """The tasks that read from ``start`` up to and without ``end``; partitions that ``start`` does not have are
-        read from their first offset on, and so are those of a topic that was another one at ``start``. Of one that was
-        another one at ``end``, nothing is read."""
+        """Return the tasks that read from ``start`` up to and without ``end``; partitions that ``start`` does not have
+        are read from their first offset on, and so are those of a topic that was another one at ``start``. Of one that
+        was another one at ``end``, nothing is read."""
         known = at_start or Identity(), at_end or Identity()
         return tasks_of(self._again(lambda _: self._plan(start, end, *known)), self.options)
 

@@ -71,7 +71,7 @@ def from_json(value: object) -> dict[TopicPartition, int]:
 
 
 def identity_from_json(value: object) -> Identity:
-    """The identity in a position; nothing where an earlier version, or spark-sql-kafka, wrote it."""
+    """Return the identity in a position; nothing where an earlier version, or spark-sql-kafka, wrote it."""
     position = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     ids, last = position.get(_IDS), position.get(_LAST)
     topic_ids = {str(topic): str(topic_id) for topic, topic_id in ids.items()} if isinstance(ids, dict) else {}

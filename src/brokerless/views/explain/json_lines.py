@@ -12,8 +12,8 @@ from brokerless.text import json_bytes
 
 
 def entries_of(explanation: Explanation) -> Iterator[tuple[int | None, int, tuple[Field, ...]]]:
-    """The fields of each batch, with its position (None in other files), and with the bytes that costs are a share of.
-    What could not be read belongs to the batch before."""
+    """Yield the fields of each batch, with its position (None in other files), and with the bytes that costs are a
+    share of. What could not be read belongs to the batch before."""
     if explanation.kind != LOG:
         yield None, explanation.size, explanation.fields
         return
@@ -25,7 +25,7 @@ def entries_of(explanation: Explanation) -> Iterator[tuple[int | None, int, tupl
 
 
 def json_lines(explanation: Explanation) -> Iterator[dict[str, object]]:
-    """A line for each field that has bytes of its own; those of a batch follow one another without a gap. What is
+    """Yield a line for each field that has bytes of its own; those of a batch follow one another without a gap. What is
     inside a compressed field is in the line of that field."""
     for position, whole, fields in entries_of(explanation):
         for line in _json(fields, "", whole):

@@ -38,7 +38,7 @@ def write_page(explanation: Explanation, to: str) -> None:
 
 
 def render(explanation: Explanation, made: str) -> str:
-    """The page; ``made`` is printed below it."""
+    """Return the page; ``made`` is printed below it."""
     name = "A batch that was built" if explanation.file is None else show_name(explanation.file)
     what = explanation.kind.replace("-", " ")
     style, script = _own("page.css"), _own("page.js")

@@ -56,7 +56,7 @@ class _TreeColumns:
 
 
 def lines(explanation: Explanation, width: int, color: bool) -> Iterator[str]:
-    """A line for each field and what continues below it, at most ``width`` columns wide, then what costs what."""
+    """Yield a line for each field and what continues below it, at most ``width`` columns wide, then what costs what."""
     width = max(_NARROWEST, min(width, _WIDEST))
     places = [len(str(each.end)) for each in explanation.fields]
     position = max([2, *places])
@@ -190,7 +190,7 @@ def _expected(field: Field, width: int) -> list[str]:
 
 
 def shown_value(value: FieldValue) -> str:
-    """A value as text on one line, without anything that moves a terminal's cursor."""
+    """Return a value as text on one line, without anything that moves a terminal's cursor."""
     match value:
         case None:
             return ""
@@ -205,7 +205,7 @@ def shown_value(value: FieldValue) -> str:
 
 
 def shown_parts(field: Field) -> list[str]:
-    """The flags of a field by name. What each byte adds to a varint is in the field's note."""
+    """Return the flags of a field by name. What each byte adds to a varint is in the field's note."""
     if any(isinstance(each.value, str) and set(each.value) <= {"0", "1"} for each in field.parts):
         return []
     return [

@@ -126,7 +126,7 @@ def _bucket_lines(found: FromBucket) -> Iterator[str]:
 
 
 def rebuild_rows(rebuild: Rebuild) -> Iterator[Row]:
-    """The tables of the rebuilt cluster, which ``--from`` takes again, and what is not of the metadata."""
+    """Yield the tables of the rebuilt cluster, which ``--from`` takes again, and what is not of the metadata."""
     for name, rows in cluster_rows(rebuild.cluster).items():
         yield from ({"table": name, **row} for row in rows)
     for node in rebuild.nodes:

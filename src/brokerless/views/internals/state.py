@@ -65,7 +65,7 @@ def state_lines(name: str, rows: Iterable[Row]) -> Iterator[str]:
 
 
 def lag_lines(rows: Sequence[Row]) -> Iterator[str]:
-    """A table of committed offsets with their lags, and a line for each group with the sum."""
+    """Yield a table of committed offsets with their lags, and a line for each group with the sum."""
     names = ("group", "topic", "partition", "offset", "end offset", "lag", "committed")
     cells = [
         [
@@ -86,7 +86,7 @@ def lag_lines(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def open_transaction_lines(rows: Sequence[Row]) -> Iterator[str]:
-    """A table of open transactions, the oldest first, and the command that ends each."""
+    """Yield a table of open transactions, the oldest first, and the command that ends each."""
     names = ("partition", "first offset", "from", "age", "producer", "transactional id", "state")
     now_ms = clock.now()
     cells = [
@@ -120,8 +120,8 @@ def _age(now_ms: int, since_ms: int | None) -> str:
 
 
 def history_line(row: Row) -> str:
-    """A record: its partition if that is known, offset, time, type, key and payload separated by tabs, and the outcome
-    of its transaction."""
+    """Return a record: its partition if that is known, offset, time, type, key and payload separated by tabs, and the
+    outcome of its transaction."""
     partition = row["partition"]
     place = [] if partition is None else [f"{row['topic']}-{partition}"]
     cells = [*place, str(row["offset"]), format_times([row["timestamp"]])[0], row["type"] or NOTHING]
@@ -130,7 +130,7 @@ def history_line(row: Row) -> str:
 
 
 def history_json(row: Row) -> Row:
-    """A record for JSON: bytes that could not be decoded are base64."""
+    """Return a record for JSON: bytes that could not be decoded are base64."""
 
     def as_json(value: Any) -> Any:
         return {"base64": b64encode(value).decode()} if isinstance(value, bytes) else value

@@ -39,13 +39,13 @@ def snapshot_row(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def partition_rows(snapshot: Snapshot) -> Iterator[dict[str, Any]]:
-    """A row for each partition, with the snapshot that it is of."""
+    """Yield a row for each partition, with the snapshot that it is of."""
     for each in snapshot.partitions:
         yield {"snapshot": snapshot.id, **members(each)}
 
 
 def lost_rows(snapshot: Snapshot) -> Iterator[dict[str, Any]]:
-    """A row for each range that is lost, and each partition that is missing."""
+    """Yield a row for each range that is lost, and each partition that is missing."""
     for each in snapshot.partitions:
         for lost in each.lost:
             place = {"snapshot": snapshot.id, "topic": each.topic, "partition": each.partition}
@@ -116,7 +116,7 @@ def _group_cells(snapshot: Snapshot) -> Iterator[list[str]]:
 
 
 def snapshot_lines(snapshots: Sequence[Snapshot]) -> Iterator[str]:
-    """A table of snapshots, the newest last."""
+    """Yield a table of snapshots, the newest last."""
     if not snapshots:
         yield "there is no snapshot"
         return
@@ -139,7 +139,7 @@ def _lost_offsets(snapshot: Snapshot) -> str:
 
 
 def offset_lines(snapshot: Snapshot) -> Iterator[str]:
-    """A table of where each partition begins and ends."""
+    """Yield a table of where each partition begins and ends."""
     cells = [
         [
             each.name, str(each.start_offset), str(each.end_offset),
@@ -153,7 +153,7 @@ def offset_lines(snapshot: Snapshot) -> Iterator[str]:
 
 
 def lost_lines(snapshot: Snapshot) -> Iterator[str]:
-    """A table of what is lost and missing, if anything is."""
+    """Yield a table of what is lost and missing, if anything is."""
     cells = [
         [
             each.name, f"{lost.first_offset}..{'' if lost.last_offset is None else lost.last_offset}",
@@ -167,7 +167,7 @@ def lost_lines(snapshot: Snapshot) -> Iterator[str]:
 
 
 def forget_rows(result: ForgetResult) -> Iterator[dict[str, Any]]:
-    """A row for each snapshot, with the reasons for which it stays."""
+    """Yield a row for each snapshot, with the reasons for which it stays."""
     for each in result.decisions:
         stays = bool(each.reasons)
         own = {"stays": stays, "reasons": list(each.reasons), "isApplied": result.is_applied}
@@ -175,7 +175,7 @@ def forget_rows(result: ForgetResult) -> Iterator[dict[str, Any]]:
 
 
 def forget_lines(result: ForgetResult) -> Iterator[str]:
-    """A table of snapshots, the newest last, and the sum."""
+    """Yield a table of snapshots, the newest last, and the sum."""
     if result.decisions:
         times = format_times([each.snapshot.created for each in result.decisions])
         cells = [
@@ -215,13 +215,13 @@ def prune_lines(result: PruneResult) -> Iterator[str]:
 
 
 def key_rows(runs: Sequence[RunKeys]) -> Iterator[dict[str, Any]]:
-    """A row for each run, with the key pairs that read it, the first one as manifests have it."""
+    """Yield a row for each run, with the key pairs that read it, the first one as manifests have it."""
     for each in runs:
         yield {"run": each.run, "keyPairs": _key_pairs(each)}
 
 
 def key_lines(runs: Sequence[RunKeys]) -> Iterator[str]:
-    """A table of runs and the key pairs that read them."""
+    """Yield a table of runs and the key pairs that read them."""
     yield from table(("run", "key pairs"), [[each.run, ", ".join(_key_pairs(each))] for each in runs])
 
 

@@ -14,7 +14,7 @@ _PARTITIONS = ("partition", "segments", "size", "touched", "selected")
 
 
 def erasure_rows(result: BackupErasure) -> Iterator[dict[str, Any]]:
-    """A row for each partition, and one for the backup."""
+    """Yield a row for each partition, and one for the backup."""
     for each in result.partitions:
         yield {
             "topic": each.topic, "topicId": each.topic_id, "partition": each.partition, "segments": each.segments,

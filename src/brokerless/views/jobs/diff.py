@@ -19,7 +19,7 @@ _OBVIOUS = ("missing", "extra", "changed")
 
 
 def partition_lines(partitions: Sequence[PartitionDiff]) -> Iterator[str]:
-    """A table of the partitions that were compared. Of many without a difference, the first."""
+    """Yield a table of the partitions that were compared. Of many without a difference, the first."""
     compared = [each for each in partitions if each.problem is None]
     plain = [each for each in compared if each.is_same]
     hidden = {id(each) for each in (plain[_SHOWN:] if len(plain) > 2 * _SHOWN else ())}
@@ -48,7 +48,7 @@ def _because(partition: PartitionDiff) -> str:
 
 
 def lines(compared: Diff) -> Iterator[str]:
-    """The table, what differs, and how much of each does."""
+    """Yield the table, what differs, and how much of each does."""
     yield from partition_lines(compared.partitions)
     for each in compared.partitions:
         yield from each.lines()

@@ -14,7 +14,7 @@ _NAMES = ("partition", "offsets", "records", "files", "size")
 
 
 def exported_lines(exported: Sequence[ExportedPartition]) -> Iterator[str]:
-    """A table of partitions with what was exported of each."""
+    """Return a table of partitions with what was exported of each."""
     cells = [
         [
             partition_directory(each.topic, each.partition), format_span(each.start_offset, each.next_offset),

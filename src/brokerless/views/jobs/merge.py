@@ -86,7 +86,7 @@ def partition_lines(results: Sequence[MergeResult]) -> Iterator[str]:
 
 
 def replica_lines(results: Sequence[MergeResult]) -> Iterator[str]:
-    """A table of all replicas; a star is at those that have the history that counts."""
+    """Return a table of all replicas; a star is at those that have the history that counts."""
     cells: list[list[str]] = []
     root = _root(results)
     for result in results:
@@ -108,7 +108,7 @@ def replica_lines(results: Sequence[MergeResult]) -> Iterator[str]:
 
 
 def divergence_lines(results: Sequence[MergeResult]) -> Iterator[str]:
-    """A table of what replicas have of other histories, if there is any."""
+    """Return a table of what replicas have of other histories, if there is any."""
     root = _root(results)
     cells = [
         [

@@ -31,7 +31,7 @@ _CAUSES = {
 
 
 def row(result: SalvageResult) -> dict[str, Any]:
-    """A partition for programs."""
+    """Return a partition for programs."""
     task = result.task
     return {
         "topic": task.topic,
@@ -59,7 +59,7 @@ def partition_lines(results: Sequence[SalvageResult]) -> Iterator[str]:
 
 
 def loss_lines(losses: Sequence[tuple[str, Loss]]) -> Iterator[str]:
-    """A table of losses, each with its partition's name, if there are any; of very many, the first."""
+    """Yield a table of losses, each with its partition's name, if there are any; of very many, the first."""
     shown, rest = losses[:_MOST_LINES], [loss for _, loss in losses[_MOST_LINES:]]
     after = format_times([loss.after for _, loss in shown], "s")
     before = format_times([loss.before for _, loss in shown], "s")
@@ -74,7 +74,7 @@ def loss_lines(losses: Sequence[tuple[str, Loss]]) -> Iterator[str]:
 
 
 def carved_row(carved: Carved) -> dict[str, Any]:
-    """A group of carved batches for programs."""
+    """Return a group of carved batches for programs."""
     carving = carved.carving
     return {
         "topic": TOPIC,
@@ -96,7 +96,7 @@ def carved_row(carved: Carved) -> dict[str, Any]:
 
 
 def carved_lines(found: Sequence[Carved]) -> Iterator[str]:
-    """A table of groups."""
+    """Return a table of groups."""
     starts = format_times([each.min_timestamp for each in found], "s")
     ends = format_times([each.max_timestamp for each in found], "s")
     cells = [
@@ -148,7 +148,7 @@ def _cause(loss: Loss) -> str:
 
 
 def loss_row(loss: Loss) -> dict[str, Any]:
-    """A loss for programs."""
+    """Return a loss for programs."""
     return {
         "firstOffset": loss.first_offset,
         "lastOffset": loss.last_offset,

@@ -16,7 +16,7 @@ _HOUR_MS = 3_600_000
 
 
 def rows(trim: Trim) -> Iterator[dict[str, Any]]:
-    """A row for each partition, and one of the directory, which has neither a topic nor a partition."""
+    """Yield a row for each partition, and one of the directory, which has neither a topic nor a partition."""
     for each in trim.partitions:
         yield {
             "topic": each.topic,

@@ -36,7 +36,7 @@ def redact(batch: pa.RecordBatch, key: bytes, form: WriteRedacted) -> pa.RecordB
 
 
 def redact_key(data: bytes | None, key: bytes) -> bytes | None:
-    """A record's key as its length and hash, as text; None stays."""
+    """Return a record's key as its length and hash, as text; None stays."""
     return None if data is None else as_text(len(data), _hash(data, key))
 
 

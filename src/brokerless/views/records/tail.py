@@ -16,7 +16,7 @@ ReadFrom = Callable[[int | None], Iterable[pa.RecordBatch]]
 
 
 def tail(count: int, headers: Iterable[pa.RecordBatch], read: ReadFrom) -> Iterator[pa.RecordBatch]:
-    """The last ``count`` records that ``read`` gives.
+    """Yield the last ``count`` records that ``read`` gives.
 
     ``headers``: the partition's batches, with ``lastOffset`` and ``count``. They determine where to begin; since
     some records may be filtered out (aborted, out of a range), more are read where too few came.

@@ -75,7 +75,7 @@ def parse(text: str) -> Template:
 def render(
     batch: pa.RecordBatch, template: Template, original: pa.RecordBatch | None = None, *, to_terminal: bool = False
 ) -> Iterator[bytes]:
-    """The records of ``batch``, which has the template's columns; nothing is put between them.
+    """Yield the records of ``batch``, which has the template's columns; nothing is put between them.
 
     Bytes are written unchanged, as kcat does; but ``to_terminal`` the records' contents are escaped, as in
     :func:`text.records`: a terminal would obey them. The template's own text is the user's, and is not escaped.

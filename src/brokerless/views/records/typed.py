@@ -33,8 +33,8 @@ def as_bytes(decoded: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def json_lines(decoded: pa.RecordBatch, controls: Sequence[Any] | None = None) -> Iterator[bytes]:
-    """The lines of ``cat --json`` with keys and values as JSON. Bytes are text where they are UTF-8, else in base64;
-    what could not be decoded is bytes, with ``keyError`` or ``valueError`` after the other members."""
+    """Yield the lines of ``cat --json`` with keys and values as JSON. Bytes are text where they are UTF-8, else in
+    base64; what could not be decoded is bytes, with ``keyError`` or ``valueError`` after the other members."""
     names = [name for name in COLUMNS if name in decoded.schema.names]
     values = {name: _column(decoded, name) for name in names}
     errors = {
@@ -77,7 +77,7 @@ def json_values(column: Column) -> list[Any]:
 
 
 def json_value(value: Any, type_: Any) -> Any:
-    """A Python value of an Arrow type as JSON has it."""
+    """Return a Python value of an Arrow type as JSON has it."""
     t = pa.types
     if value is None:
         return None

@@ -15,7 +15,7 @@ _COLUMNS = ("partition", "records", "size", "from", "to", "offsets", "nodes", "t
 
 
 def disk_rows(restore: DiskRestore) -> Iterator[dict[str, Any]]:
-    """A row for each partition, each finding, and one of the restore; ``table`` says which."""
+    """Yield a row for each partition, each finding, and one of the restore; ``table`` says which."""
     done = {(each.topic, each.partition): each for each in restore.partitions}
     placed = {(each.topic, each.partition): each for each in restore.placements}
     for topic in restore.topics:

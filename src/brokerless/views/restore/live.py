@@ -16,7 +16,8 @@ _GROUPS = ("group", "partition", "offset", "on the target")
 
 
 def rows(restore: Restore) -> Iterator[dict[str, Any]]:
-    """A row for each partition, each group's offset, each finding, and one of the restore; ``table`` says which."""
+    """Yield a row for each partition, each group's offset, each finding, and one of the restore; ``table`` says
+    which."""
     done = {(each.topic, each.partition): each for each in restore.partitions}
     for topic in restore.topics:
         for each in topic.partitions:

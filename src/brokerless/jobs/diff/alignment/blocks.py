@@ -42,20 +42,20 @@ class Block:
         return self.columns.offset[: self.columns.rows]
 
     def between(self, start: int, stop: int) -> Block:
-        """The records in rows ``start`` to ``stop``, as a view."""
+        """Return the records in rows ``start`` to ``stop``, as a view."""
         if (start, stop) == (0, self.rows):
             return self
         return replace(self, columns=slice_rows(self.columns, start, stop), batch_of=self.batch_of[start:stop])
 
     def take(self, rows: Bools) -> Block:
-        """The records where ``rows`` is true."""
+        """Return the records where ``rows`` is true."""
         if rows.all():
             return self
         return replace(self, columns=filter_rows(self.columns, rows), batch_of=self.batch_of[rows])
 
 
 def joined(blocks: Sequence[Block]) -> Block | None:
-    """The records of several blocks, which come one after the other; None of none."""
+    """Return the records of several blocks, which come one after the other; None of none."""
     if len(blocks) < 2:
         return blocks[0] if blocks else None
     before = np.cumsum([0, *(len(each.batches) for each in blocks)])
@@ -110,8 +110,8 @@ def compare_rows(left: RecordColumns, right: RecordColumns) -> FieldsThatDiffer:
 
 
 def pairs_that_differ(left: NDArray[np.void], right: NDArray[np.void]) -> FieldsThatDiffer:
-    """The same of records of which hashes are known: rows with a ``timestamp``, ``body`` (:func:`hash_bodies`) and
-    ``contents`` (:func:`hash_contents`)."""
+    """Return the same of records of which hashes are known: rows with a ``timestamp``, ``body`` (:func:`hash_bodies`)
+    and ``contents`` (:func:`hash_contents`)."""
     timestamps, contents = left["timestamp"] != right["timestamp"], left["body"] != right["body"]
     return FieldsThatDiffer(timestamps, ~contents & (left["contents"] != right["contents"]), contents)
 
@@ -165,7 +165,7 @@ def hash_contents(hasher: KeyHasher, columns: RecordColumns) -> NDArray[np.uint6
 
 
 def hash_bodies(hasher: KeyHasher, columns: RecordColumns) -> NDArray[np.uint64]:
-    """The same of key and value."""
+    """Return the same of key and value."""
     rows = columns.rows
     nulls = columns.key_null[:rows] + np.uint64(2) * columns.value_null[:rows].astype(np.uint64)
     key, value = columns.key_ends[: rows + 1], columns.value_ends[: rows + 1]
@@ -175,7 +175,7 @@ def hash_bodies(hasher: KeyHasher, columns: RecordColumns) -> NDArray[np.uint64]
 
 
 def hash_headers(hasher: KeyHasher, columns: RecordColumns) -> NDArray[np.uint64]:
-    """The same of headers: their names and values, how long each is, and which values are null."""
+    """Return the same of headers: their names and values, how long each is, and which values are null."""
     ends = columns.header_ends[: columns.rows + 1]
     found = np.diff(ends).astype(np.uint64)
     first, last = int(ends[0]), int(ends[-1])
@@ -206,10 +206,10 @@ def _hash(
 
 
 def hash_with_times(hasher: KeyHasher, columns: RecordColumns) -> NDArray[np.uint64]:
-    """The same with its timestamp."""
+    """Return the same with its timestamp."""
     return with_times(hash_contents(hasher, columns), columns.timestamp[: columns.rows])
 
 
 def with_times(hashes: NDArray[np.uint64], timestamps: Int64s) -> NDArray[np.uint64]:
-    """The same of hashes of contents."""
+    """Return the same of hashes of contents."""
     return hashes ^ (timestamps.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))

@@ -96,7 +96,7 @@ class KeyedRecords:
             files[number].write(rows[chosen].tobytes())
 
     def part(self, number: int) -> HashedRows:
-        """The records of one file, by partition and offset."""
+        """Return the records of one file, by partition and offset."""
         path = self._directory / str(number)
         rows = np.fromfile(path, ROW) if path.exists() else np.zeros(0, ROW)
         return rows[np.lexsort((rows["offset"], rows["partition"]))]

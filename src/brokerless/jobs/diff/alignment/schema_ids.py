@@ -112,7 +112,7 @@ class _Framed:
         self.frames = {side: framing.find_frames(batch.column(side), side, self._headers) for side in ("key", "value")}
 
     def without_ids(self) -> RecordColumns:
-        """The records with zeros for all IDs of schemas."""
+        """Return the records with zeros for all IDs of schemas."""
         columns, changed = self._columns, dict[str, Any]()
         for side, frames in self.frames.items():
             starts, data = getattr(columns, f"{side}_ends")[: columns.rows], getattr(columns, f"{side}_data")

@@ -93,7 +93,7 @@ class BatchRows:
         return self.chunk.batches.raw[self.at : self.stop]
 
     def between(self, start: int, stop: int) -> BatchRows:
-        """The batches in rows ``start`` to ``stop`` of these; nothing is copied."""
+        """Return the batches in rows ``start`` to ``stop`` of these; nothing is copied."""
         return replace(self, at=self.at + start, stop=self.at + stop)
 
     def batches(self) -> Batches:
@@ -155,7 +155,7 @@ class SideReader:
     # Batches
 
     def peek(self) -> BatchRows | None:
-        """The batches that come next, as far as they are in memory; None at the end."""
+        """Return the batches that come next, as far as they are in memory; None at the end."""
         while self._rows is None or not len(self._rows):
             self._rows = next(self._source, None)
             if self._rows is None:
@@ -207,7 +207,7 @@ class SideReader:
         return is_new
 
     def take_until(self, offset: int) -> list[Block]:
-        """The decoded records before an offset, which do not wait any more."""
+        """Return the decoded records before an offset, which do not wait any more."""
         taken: list[Block] = []
         while self._queue:
             block = self._queue[0]
@@ -221,7 +221,7 @@ class SideReader:
         return taken
 
     def last_record(self) -> Block | None:
-        """The last record before those that were decoded, if its batch was skipped."""
+        """Return the last record before those that were decoded, if its batch was skipped."""
         block = None
         if self.last is not None:
             decoder = Decoder(max_batch_bytes=self.settings.max_batch_bytes)

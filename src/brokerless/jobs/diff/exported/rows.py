@@ -55,7 +55,7 @@ class CopyNotes:
         return self.directory / "repeated"
 
     def undecoded(self, name: str) -> Path:
-        """The offsets of rows that have the bytes of a ``key`` or ``value`` that could not be decoded."""
+        """Return the offsets of rows that have the bytes of a ``key`` or ``value`` that could not be decoded."""
         return self.directory / f"undecoded-{name}"
 
 

@@ -40,7 +40,7 @@ class ValueHasher:
         return found
 
     def hash_raw(self, column: Any) -> Hashes:
-        """The same of bytes that are no decoded value."""
+        """Return the same of bytes that are no decoded value."""
         found = _mixed(self._bytes(column.cast(pa.binary())), _RAW)
         found[~_is_valid(column)] = 0
         return found

@@ -172,7 +172,7 @@ def _offsets(connection: ClusterConnection, places: list[TopicPartition], at: st
 
 
 def topic_ids(connection: ClusterConnection, topics: list[str]) -> dict[str, str]:
-    """The IDs of topics; none of those that this client may not describe, and none of Kafka before 2.8."""
+    """Return the IDs of topics; none of those that this client may not describe, and none of Kafka before 2.8."""
     if not topics:
         return {}
     library = load_library()

@@ -122,8 +122,8 @@ class BucketPartition:
 def read_partitions(
     bucket: Bucket, id_of: Callable[[str, Collection[str]], str | None]
 ) -> tuple[list[BucketPartition], list[ReplacedTopic]]:
-    """The partitions of chosen topics with objects in a bucket, and the topics of the same names that are not taken.
-    ``id_of``: which of the IDs of a topic of this name is taken, None for no one.
+    """Return the partitions of chosen topics with objects in a bucket, and the topics of the same names that are not
+    taken. ``id_of``: which of the IDs of a topic of this name is taken, None for no one.
 
     Raises :class:`UnreadableError`, also for a partition whose leader epochs cannot be read for want of a key: a start
     without them would delete its objects; and what ``id_of`` raises.

@@ -69,8 +69,9 @@ class Bucketed:
 
 
 def read_bucket(options: BucketOptions) -> tuple[list[BucketPartition], list[ReplacedTopic]]:
-    """The partitions of a bucket, and topics of the same names that are not taken. Raises :class:`UnreadableError`, and
-    :class:`UsageError` for another layout, and for two topics of one name of which none is chosen."""
+    """Return the partitions of a bucket, and topics of the same names that are not taken. Raises
+    :class:`UnreadableError`, and :class:`UsageError` for another layout, and for two topics of one name of which none
+    is chosen."""
     location = resolve(options.location).location
     if not is_tiered(location):
         raise UsageError(f"{options.location}: these are no remote segments; give the bucket of tiered topics")

@@ -123,7 +123,7 @@ def _write_partition(stand_in: StandIn, path: Path, now_ms: int) -> int:
 
 
 def events_in(found: FromBucket) -> Mapping[int, Sequence[tuple[int, bytes]]]:
-    """The values of events, each with its time, by partition of the metadata."""
+    """Return the values of events, each with its time, by partition of the metadata."""
     events: dict[int, list[tuple[int, bytes]]] = {}
     partitions = {(each.partition.topic_id, each.partition.partition): each.partition for each in found.stand_ins}
     for each in partitions.values():

@@ -39,7 +39,7 @@ _STORES = {"ssl.truststore.location": "ssl.ca.location", "ssl.keystore.location"
 
 
 def load_config(path: str) -> dict[str, str]:
-    """The settings in a properties file of Kafka's tools, by librdkafka's names.
+    """Return the settings in a properties file of Kafka's tools, by librdkafka's names.
 
     Raises UnreadableError, and :class:`UsageError` for what librdkafka has no setting for."""
     text = Location(path).read(_FILE_LIMIT).decode("latin-1")
@@ -82,7 +82,7 @@ def _credentials(login: str, path: str) -> dict[str, str]:
 
 
 def load_library() -> Any:
-    """The module confluent_kafka. Raises :class:`UsageError` where it is not installed."""
+    """Return the module confluent_kafka. Raises :class:`UsageError` where it is not installed."""
     try:
         confluent_kafka = import_module("confluent_kafka")
         import_module("confluent_kafka.admin")
@@ -132,7 +132,7 @@ class ClusterConnection:
         self.cluster_id, self.brokers = str(metadata.cluster_id), tuple(sorted(metadata.brokers))
 
     def create(self, make: Callable[[], Any]) -> Any:
-        """A client. Raises :class:`UsageError` for settings that are none."""
+        """Return a client. Raises :class:`UsageError` for settings that are none."""
         library = load_library()
         try:
             return make()
@@ -140,8 +140,8 @@ class ClusterConnection:
             raise UsageError(f"{self.bootstrap}: {describe(error)}; see --command-config") from error
 
     def ask(self, question: Callable[[float], Any]) -> Any:
-        """The answer to a question, which is given seconds to take; it is asked again while a broker is not there or a
-        leader is being elected. Raises :class:`ClusterError`."""
+        """Return the answer to a question, which is given seconds to take; it is asked again while a broker is not
+        there or a leader is being elected. Raises :class:`ClusterError`."""
         library = load_library()
         give_up = time.monotonic() + TIMEOUT_S
         while True:
@@ -178,7 +178,7 @@ def topic_id_text(topic_id: object) -> str:
 
 
 def describe(error: Any) -> str:
-    """An exception of librdkafka in its own words."""
+    """Return an exception of librdkafka in its own words."""
     inner = error.args[0] if error.args else error
     return str(inner.str()) if hasattr(inner, "str") else str(inner)
 

@@ -196,7 +196,7 @@ def is_map(directory: Path) -> bool:
 
 
 def load_map_start(directory: Path) -> dict[str, Any]:
-    """The first line of a map. Raises :class:`UsageError`."""
+    """Return the first line of a map. Raises :class:`UsageError`."""
     return _load_start(directory / JOURNAL)
 
 

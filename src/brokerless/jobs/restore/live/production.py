@@ -54,7 +54,7 @@ class ProducedRecord:
 
 
 def rows_of(batch: pa.RecordBatch) -> Iterator[ProducedRecord]:
-    """The records of a batch with the columns of :data:`brokerless.jobs.restore.source.COLUMNS`."""
+    """Yield the records of a batch with the columns of :data:`brokerless.jobs.restore.source.COLUMNS`."""
     columns = (
         arrow.values(batch.column("offset")),
         arrow.values(batch.column("key")),

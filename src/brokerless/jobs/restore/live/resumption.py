@@ -63,7 +63,7 @@ class TargetReader:
         self.close()
 
     def bounds(self, place: TopicPartition) -> tuple[int, int]:
-        """The log start offset, and the offset after the last record."""
+        """Return the log start offset, and the offset after the last record."""
         at = self._library.TopicPartition(*place)
         return self._connection.ask(lambda left: self._consumer.get_watermark_offsets(at, timeout=left))
 
@@ -81,7 +81,7 @@ class TargetReader:
         return found
 
     def read(self, place: TopicPartition, start: int, end: int) -> Iterator[TargetRecord]:
-        """The records with ``start <= offset < end`` that are there. Raises :class:`ClusterError`."""
+        """Yield the records with ``start <= offset < end`` that are there. Raises :class:`ClusterError`."""
         if start >= end:
             return
         self._consumer.assign([self._library.TopicPartition(*place, start)])

@@ -124,7 +124,7 @@ def _create(
 
 
 def own_settings(settings: TopicConfigs) -> dict[str, str]:
-    """A topic's own settings without those that are about the source's brokers."""
+    """Return a topic's own settings without those that are about the source's brokers."""
     return {name: value for name, value in settings.items() if name not in _NOT_OF_TOPIC}
 
 

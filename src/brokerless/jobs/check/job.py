@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal
 
 import xxhash
@@ -108,17 +109,15 @@ def check_backup(
     place, chosen = backup_at(location)
     findings: list[Finding] = []
     known: list[tuple[Snapshot, list[SnapshotSegment]]] = []
-    for loaded in load_with_segments(place, place.names() if chosen is None else [chosen]):
+    joined: set[str] = set()  # known when all snapshots are loaded, and parts are looked for
+    stored = load_with_segments(place, place.names() if chosen is None else [chosen])
+    for loaded in chain(stored, load_parts(place, joined) if chosen is None else ()):
         if not isinstance(loaded, UnreadableError):
             known.append(loaded)
+            joined.update(loaded[0].parts)
         elif (finding := loaded.finding(loaded.path)) not in findings:
             findings.append(finding)
-    snapshots = tuple(snapshot for snapshot, _ in known)
-    for loaded in load_parts(place, {one for each in snapshots for one in each.parts}) if chosen is None else ():
-        if not isinstance(loaded, UnreadableError):
-            known.append(loaded)
-        elif (finding := loaded.finding(loaded.path)) not in findings:
-            findings.append(finding)
+    snapshots = tuple(snapshot for snapshot, _ in known if not snapshot.is_part)
     segments = {(each.place, each.start_offset, each.segment_id): each for _, listed in known for each in listed}
     read_ids = {segment_id for _, _, segment_id in segments}
     findings += [] if findings else place.replacements().findings(read_ids)

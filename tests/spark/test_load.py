@@ -139,8 +139,7 @@ def test_files_are_loaded_on_spark_as_in_one_process(
         InputFiles(files),
         Location(str(tmp_path / "there")),
         Loading(placement, settings),
-        RunOptions(spark=spark),
-        done=done.append,
+        RunOptions(done.append, spark),
     )
     here = load_files(InputFiles(files), Location(str(tmp_path / "here")), Loading(placement, settings))
 

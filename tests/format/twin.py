@@ -6,12 +6,13 @@ Written from KIP-98 and KIP-82, and from what ``ByteUtils``, ``FileLogInputStrea
 
 from __future__ import annotations
 
+import gzip
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from aiokafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
+from aiokafka.codec import lz4_encode, snappy_encode, zstd_encode
 from aiokafka.record.util import calc_crc32c
 
 from brokerless.format.columns import Damage, RecordColumns
@@ -197,7 +198,7 @@ def write_record(
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "none": bytes,
-    "gzip": gzip_encode,
+    "gzip": lambda data: gzip.compress(data, mtime=0),
     "snappy": snappy_encode,
     "lz4": lz4_encode,
     "zstd": zstd_encode,

@@ -70,7 +70,7 @@ def base(name: str, make: Callable[[Path], object], directory: Path) -> Path:
     if ASK_ALWAYS:
         make(directory)
         return directory
-    return unpacked_once(_archive(name), CACHE, f"{name}-")
+    return unpacked(name)
 
 
 def words(name: str, starts: Mapping[str, Start]) -> dict[str, Word]:
@@ -100,13 +100,23 @@ def record(name: str, make: Callable[[Path], object], prepare: Callable[[Path, P
         ]
         HERE.mkdir(exist_ok=True)
         _lines(name).write_text("".join(f"{line}\n" for line in lines))
-        with (
-            _archive(name).open("wb") as file,
-            zstandard.ZstdCompressor(19).stream_writer(file) as stream,
-            tarfile.open(fileobj=stream, mode="w|") as tar,
-        ):
-            for path in sorted(made.iterdir()):
-                tar.add(path, path.name)
+        write_archive(name, made)
+
+
+def unpacked(name: str) -> Path:
+    """The directory of :func:`write_archive`, not to be written to."""
+    return unpacked_once(_archive(name), CACHE, f"{name}-")
+
+
+def write_archive(name: str, directory: Path) -> None:
+    """Records all files of a directory."""
+    with (
+        _archive(name).open("wb") as file,
+        zstandard.ZstdCompressor(19).stream_writer(file) as stream,
+        tarfile.open(fileobj=stream, mode="w|") as tar,
+    ):
+        for path in sorted(directory.iterdir()):
+            tar.add(path, path.name)
 
 
 def _ask(starts: Mapping[str, Start]) -> dict[str, Word]:
@@ -140,9 +150,9 @@ def _archive(name: str) -> Path:
 
 
 def main() -> None:
-    from tests.kafka import test_directory_restart, test_metadata_start
+    from tests.kafka import test_consumed_cases, test_directory_restart, test_metadata_start
 
-    for module in (test_directory_restart, test_metadata_start):
+    for module in (test_consumed_cases, test_directory_restart, test_metadata_start):
         module.record_starts()
 
 

@@ -4,6 +4,7 @@ tables once, and where it throws, or comes no further, ``verify`` reports an err
 from __future__ import annotations
 
 import io
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
@@ -17,7 +18,15 @@ import pytest
 import brokerless
 from brokerless.cli import main
 from tests.golden import Case, cases
-from tests.kafka.consumed_cases import ConsumedCase, consume_cases, consume_served, is_served
+from tests.kafka.consumed_cases import (
+    ConsumedCase,
+    Question,
+    consume_cases,
+    consume_served,
+    is_served,
+    record,
+    shortened,
+)
 from tests.kafka.producers import Consumed, Isolation
 from tests.log.awkward_logs import AWKWARD_LOGS
 from tests.log.odd_logs import ODD_LOGS, Files
@@ -124,20 +133,32 @@ def rewritten(writer: str, name: str, directory: Path) -> Files:
     return {path.name: path.read_bytes() for path in sorted((directory / "to" / "odd-0").glob("*.log"))}
 
 
-@pytest.fixture(scope="module")
-def judged(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judged]:
-    """What the consumer got of each case. Logs without damage are recovered first, which makes their indexes."""
+def question(root: Path) -> tuple[dict[str, Files], Question]:
+    """All cases by name, of which those that are written again are written in a directory. Logs without damage are
+    recovered first, which makes their indexes."""
     files = {name: files_of(name) for name in NAMES}
     recovered = [name.startswith(("overflow", "formats/")) for name in NAMES]
-    for writer, name in REWRITTEN:
-        of_writer = rewritten(writer, name, tmp_path_factory.mktemp("rewritten"))
+    for number, (writer, name) in enumerate(REWRITTEN):
+        of_writer = rewritten(writer, name, root / str(number))
         if of_writer:
             files[f"{writer} {name}"] = of_writer
             recovered.append(True)
     starts = {number: range(SINCE[name]) for number, name in enumerate(files) if name in SINCE}
-    directory = tmp_path_factory.mktemp("consumed") / "broker"
-    found = consume_cases(directory, list(files.values()), recovered, starts)
-    served = consume_served(directory, len(files), starts)
+    return files, Question([*files.values()], recovered, starts)
+
+
+def record_starts() -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        record(question(Path(directory))[1])
+
+
+@pytest.fixture(scope="module")
+def judged(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judged]:
+    """What the consumer got of each case."""
+    files, asked = question(tmp_path_factory.mktemp("rewritten"))
+    recovered = asked.recovered
+    found, log_dir = consume_cases(asked, tmp_path_factory.mktemp("consumed"))
+    served = consume_served(asked, log_dir)
     return {
         name: Judged(files[name], each, is_recovered, of_served)
         for name, each, is_recovered, of_served in zip(files, found, recovered, served, strict=True)
@@ -157,8 +178,8 @@ def rows_of(directory: Path, isolation: Isolation, start_offset: int | None = No
 
 
 def consumed(row: dict[str, Any]) -> Consumed:
-    headers = tuple((each["key"], each["value"]) for each in row["headers"])
-    return Consumed(row["offset"], row["timestamp"], row["key"], row["value"], headers)
+    headers = tuple((each["key"], shortened(each["value"])) for each in row["headers"])
+    return Consumed(row["offset"], row["timestamp"], shortened(row["key"]), shortened(row["value"]), headers)
 
 
 @pytest.mark.parametrize("name", NAMES)

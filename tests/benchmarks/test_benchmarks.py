@@ -15,7 +15,7 @@ import benchmarks.__main__ as program
 import pytest
 from benchmarks.measure import BenchmarkError, Pass, Result, Side, Workload
 
-from benchmarks import backup_tools, data, loading, measure, page
+from benchmarks import backup_tools, data, loading, machine, measure, page
 from tests.kafka import jars
 from tests.require import require
 
@@ -52,6 +52,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFact
     monkeypatch.setattr(data, "CACHE", tmp_path_factory.getbasetemp() / "benchmarks")
     monkeypatch.setattr(measure, "warm_up", lambda side, _: side())  # type: ignore[reportUnknownLambdaType]
     monkeypatch.setattr(program, "measure", measure_shortly)
+    monkeypatch.setattr(machine, "_COPIED", 1 << 20)  # the rate of a copy of 1 GiB takes four seconds
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 ROOT = Path(__file__).parents[1]
 WARM_UP_SECONDS = 5.0
@@ -222,13 +222,18 @@ def pinned(cores: int) -> Iterator[None]:
         os.sched_setaffinity(0, all_of_them)
 
 
+def start(command: Sequence[str], complaints: IO[str]) -> subprocess.Popen[str]:
+    """A process that reads lines and answers them."""
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, text=True, bufsize=1, cwd=ROOT
+    )
+
+
 @contextlib.contextmanager
 def warm_process(command: Sequence[str]) -> Iterator[Callable[[], Pass]]:
     """A process that stays: for each line that it gets it runs one pass, and answers with what a :class:`Pass` has."""
     with tempfile.TemporaryFile("w+", errors="replace") as complaints:
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, text=True, bufsize=1, cwd=ROOT
-        )
+        process = start(command, complaints)
         assert process.stdin is not None
         assert process.stdout is not None
 

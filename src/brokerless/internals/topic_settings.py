@@ -67,9 +67,10 @@ def cluster_in(directory: Location) -> Cluster | None:
     with suppress(BrokerlessError, ValueError):
         if metadata.exists():
             (partition,) = resolve(metadata).partitions
-            files = tuple((each.log.path, each.log.size, each.log.modified) for each in partition.segments)
-            is_known = directory.options is None
-            return _clusters(metadata.path, files) if is_known else read_cluster(partition, ignore)
+            logs = [each.log for each in partition.segments]
+            files = tuple((each.path, each.size, each.modified, each.identity) for each in logs)
+            is_known = directory.options is None or all(each.modified is not None for each in logs)
+            return _clusters(metadata, files) if is_known else read_cluster(partition, ignore)
     return None
 
 
@@ -80,6 +81,6 @@ def _node_id(directory: Location) -> str:
 
 
 @lru_cache(maxsize=4)
-def _clusters(path: str, files: tuple[object, ...]) -> Cluster:
-    (partition,) = resolve(Location(path)).partitions
+def _clusters(metadata: Location, files: tuple[object, ...]) -> Cluster:
+    (partition,) = resolve(metadata).partitions
     return read_cluster(partition, ignore)

@@ -234,9 +234,12 @@ class ReusedArrays:
         if not _REUSED_FROM <= size <= _REUSED_TO:
             return allocate_array(length, dtype)
         with self._lock:
-            free = self._free.get((column, size))
+            free = self._free.get((column, size), [])
             room = free.pop() if free else None  # used last, so that it may be in a cache still
-            self._unused -= 0 if room is None else size
+            if room is not None:
+                self._unused -= size
+            if not free:
+                self._free.pop((column, size), None)
         if room is None:
             room = pa.allocate_buffer(size)
         array = np.frombuffer(room, dtype)
@@ -245,9 +248,17 @@ class ReusedArrays:
 
     def _keep(self, column: str, room: pa.Buffer) -> None:
         with self._lock:
-            if self._unused + room.size <= self._most:
-                self._free.setdefault((column, room.size), []).append(room)
-                self._unused += room.size
+            key, first = (column, room.size), list[pa.Buffer]()
+            rooms = self._free.pop(key, first)
+            rooms.append(room)
+            self._free[key] = rooms  # as the last one
+            self._unused += room.size
+            while self._unused > self._most:
+                longest_unused = next(iter(self._free))
+                rooms = self._free[longest_unused]
+                self._unused -= rooms.pop(0).size
+                if not rooms:
+                    del self._free[longest_unused]
 
 
 REUSED = ReusedArrays()

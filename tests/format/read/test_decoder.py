@@ -140,3 +140,17 @@ def test_so_much_unused_memory_of_columns_is_kept() -> None:
     assert pa.total_allocated_bytes() - before == 11 * size
     again.clear()
     assert pa.total_allocated_bytes() - before == 10 * size
+
+
+def test_memory_of_columns_that_was_unused_for_longest_is_given_back_first() -> None:
+    reused, size = ReusedArrays(most=2 << 20), 1 << 20
+    before = pa.total_allocated_bytes()
+    addresses: dict[str, int] = {}
+    for column in ("key_data", "value_data", "header_key_data"):
+        array = reused.allocate(column, size, np.uint8)
+        addresses[column] = array.ctypes.data
+        del array
+    assert pa.total_allocated_bytes() - before == 2 * size
+    again = [reused.allocate(column, size, np.uint8) for column in ("value_data", "header_key_data")]
+    assert [each.ctypes.data for each in again] == [addresses["value_data"], addresses["header_key_data"]]
+    assert pa.total_allocated_bytes() - before == 2 * size

@@ -41,18 +41,25 @@ _PATIENCE_S, _PAUSE_S = 30, 0.02
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """Where logs are to be read to, where they ended at the cut, and their leader epochs then. ``transactions``: how
-    many were closed; ``open``: those that were not. ``markers``: those that a log has after the cut. ``paths``: logs
-    that were opened again, by their paths. ``ongoing``: what coordinators knew of each producer at the cut."""
+    """The result of closing transactions: how far each log of running brokers is read, and which transactions are whole
+    by that."""
 
     ends: Mapping[TopicPartition, int]
+    """The offset before which each log is read."""
     cut_at: Mapping[TopicPartition, int]
+    """Where each log ended at the cut."""
     epochs: Mapping[TopicPartition, Epochs]
+    """The leader epochs of each log at the cut."""
     transactions: int
+    """How many transactions were closed."""
     open: tuple[UndecidedTransaction, ...]
+    """The transactions that were not closed."""
     markers: Mapping[TopicPartition, Sequence[LoggedMarker]]
+    """The markers that a log has after the cut, before its end in ``ends``."""
     paths: Mapping[str, PartitionPath]
+    """Logs that were opened again, by their paths."""
     ongoing: Mapping[int, Ongoing]
+    """What coordinators knew of each producer's transaction at the cut, by producer ID."""
 
 
 def close_transactions(
@@ -74,19 +81,22 @@ def close_transactions(
 
 @dataclass(slots=True)
 class _Closing:
-    """``ends``: where logs are read to, as far as is known; ``cut_at``, ``epochs``: where they ended at the cut, and
-    their leader epochs then. ``pending``: decisions that are to be whole, and ``done`` those of which it is known
-    how."""
+    """The state of closing transactions: how far logs are read as yet, and which decisions still have to be whole."""
 
     cut: BackupCut
     replicas: dict[TopicPartition, Sequence[PartitionPath]]
     ends: dict[TopicPartition, int]
+    """Where logs are read to, as far as is known yet."""
     epochs: dict[TopicPartition, Epochs]
+    """The leader epochs of each log at the cut."""
     max_batch_bytes: int
     until: float = field(default_factory=lambda: time.monotonic() + _PATIENCE_S)
     cut_at: dict[TopicPartition, int] = field(default_factory=dict[TopicPartition, int])
+    """Where each log ended at the cut."""
     pending: list[TransactionDecision] = field(default_factory=list[TransactionDecision])
+    """Decisions that have to be whole, of which it is not known yet where their markers are."""
     done: set[TransactionDecision] = field(default_factory=set[TransactionDecision])
+    """Decisions whose markers are known, and before whose markers no log ends."""
     tails: dict[TopicPartition, PartitionTail] = field(default_factory=dict[TopicPartition, PartitionTail])
     coordinators: list[CoordinatorLog] = field(default_factory=list[CoordinatorLog])
     unknown: list[UndecidedTransaction] = field(default_factory=list[UndecidedTransaction])

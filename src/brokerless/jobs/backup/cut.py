@@ -37,20 +37,25 @@ _GROUPS = (CONSUMER_OFFSETS, SHARE_GROUP_STATE)
 
 @dataclass(slots=True)
 class BackupCut:
-    """The disks of running brokers at a moment, from ``began`` to ``ended`` (ms). ``ends``: where logs ended, by the
-    paths of their directories, ``epochs`` their leader epochs then, and ``pinned`` those that are open. ``earlier``:
-    where the logs of transactions ended before all others."""
+    """The disks of running brokers at a moment."""
 
     pinned: PinnedFiles
+    """The files of logs that are open."""
     began: int
+    """When the cut began (ms)."""
     ended: int = 0
+    """When the cut ended (ms)."""
     directories: tuple[LogDirectory, ...] = ()
     disks: tuple[Disk, ...] = ()
     metadata: MetadataReplica | None = None
     cluster: Cluster | None = None
     ends: dict[str, int] = field(default_factory=dict[str, int])
+    """Where logs ended, by the paths of their directories."""
     epochs: dict[str, Epochs] = field(default_factory=dict[str, Epochs])
+    """The leader epochs of logs at their ends, by the paths of their directories."""
     earlier: dict[str, int] = field(default_factory=dict[str, int])
+    """Where the logs of transactions ended, before the end of any other log was read; by the paths of their
+    directories."""
 
 
 def is_running(directory: LogDirectory) -> bool:

@@ -16,11 +16,12 @@ from brokerless.log.write.follower_append import whole_batches
 
 @dataclass(frozen=True, slots=True)
 class ErasedFilter:
-    """Removes erased records from batches, as the erasure did. ``found``: the offsets of those that were there."""
+    """A filter that removes erased records from batches, as the erasure did."""
 
     erased: ErasedPlaces
     max_batch_bytes: int
     found: set[int] = field(default_factory=set[int])
+    """The offsets of the erased records that the batches had."""
 
     def meets(self, batches: NDArray[np.void]) -> bool:
         """Return whether some batches (:data:`INTACT_BATCH`, by offset) may have an erased record."""

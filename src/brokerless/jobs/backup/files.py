@@ -28,10 +28,11 @@ _LARGEST = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class StoredFiles:
-    """``findings``: about those that cannot be read."""
+    """The files without records of one log directory, as a snapshot has them."""
 
     files: tuple[SnapshotFile, ...]
     findings: tuple[Finding, ...]
+    """Findings about files that cannot be read, and about stored ones that were cut."""
 
 
 def store_files(

@@ -24,23 +24,29 @@ DEFAULT_SEGMENT_SIZE = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class BackupOptions:
-    """``name``: of the snapshot. ``segment_size``: bytes at which segments end. ``max_batch_bytes``: bytes that one
-    batch may inflate to. ``dry_run``: everything is read, and nothing written. ``is_selected``: whether a partition
-    that no disk has is expected, by its topic and number. ``public_keys``: of the key pairs that it is encrypted for,
-    each of which reads all; ``one_key``: one is enough. ``compress``: segments whose first batch is not compressed.
-    ``sign_key``: signs the snapshot. ``set_name``: of the set that this host's run is a part of, which has what the
-    nodes of its disks lead."""
+    """The options of one run of a backup."""
 
     name: str | None = None
+    """The snapshot's name, if it gets one."""
     segment_size: int = DEFAULT_SEGMENT_SIZE
+    """Bytes at which segments end."""
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    """Bytes that one batch may inflate to."""
     dry_run: bool = False
+    """Whether everything is read and nothing is written."""
     is_selected: Callable[[str, int], bool] = lambda topic, number: True
+    """Returns whether a partition is selected, by its topic and number; a selected one that no disk has is missing."""
     public_keys: tuple[PublicKey, ...] = ()
+    """The public keys of the key pairs that the backup is encrypted for; the private key of each reads all of it."""
     one_key: bool = False
+    """Whether one public key is enough."""
     compress: bool = False
+    """Whether segments whose first batch is not compressed are compressed."""
     sign_key: Ed25519PrivateKey | None = None
+    """Signs the snapshot."""
     set_name: str | None = None
+    """The name of the set that this host's run is a part of, which has what the nodes of its disks lead; None for a run
+    that has all."""
 
     def __post_init__(self) -> None:
         names_of_keys = [each.key_id for each in self.public_keys]

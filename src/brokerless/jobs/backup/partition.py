@@ -64,33 +64,39 @@ _SMALL = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class SourceReplica:
-    """A replica on a disk. ``node_id``: -1 where that is not known; ``directory``: the log directory."""
+    """A replica on a disk."""
 
     files: PartitionFiles
     node_id: int
+    """-1 where it is not known."""
     directory: str
+    """The path of the log directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackupTask:
-    """One partition to back up. ``is_compacted``: by the topic's settings. ``is_alone``: one replica is taken as a
-    whole, whatever others have. ``cut_at``: where the log of a running broker ended at the cut, from which on it is
-    read to whole transactions (the limit of ``replicas``); ``cut_epochs``: its leader epochs then. ``erased``: what was
-    erased of it in the backup. ``base_offsets``: where segments begin beside those that ``config`` makes necessary."""
+    """One partition to back up."""
 
     place: UploadPlace
     replicas: tuple[SourceReplica, ...]
     previous: PreviousPartition | None
     is_compacted: bool
+    """Whether it is compacted by the topic's settings."""
     is_alone: bool
+    """Whether one replica is taken as a whole, whatever others have."""
     config: LogConfig
     how: ObjectFormat
     max_batch_bytes: int
     dry_run: bool
     cut_at: int | None = None
+    """Where the log of a running broker ended at the cut; after that, it is read to whole transactions, up to the limit
+    of ``replicas``. None for a log without a cut."""
     cut_epochs: Epochs = ()
+    """The leader epochs of the log at the cut."""
     erased: ErasedPlaces | None = None
+    """What was erased of the partition in the backup."""
     base_offsets: tuple[int, ...] = ()
+    """Where segments begin, in addition to those that ``config`` makes necessary."""
 
     @property
     def name(self) -> str:
@@ -108,14 +114,16 @@ class BackupTask:
 
 @dataclass(frozen=True, slots=True)
 class BackupTaskResult:
-    """A partition of the new snapshot, and its segments; or why it is not in it. ``markers``: how many of each producer
-    came after the cut."""
+    """A partition of the new snapshot and its segments, or the reason why the snapshot lacks it."""
 
     partition: SnapshotPartition | None
+    """None where the partition is missing."""
     missing: MissingPartition | None
+    """The reason; None where the partition is in the snapshot."""
     segments: tuple[SnapshotSegment, ...]
     findings: tuple[Finding, ...]
     markers: Mapping[int, int] = field(default_factory=dict[int, int])
+    """How many markers of each producer came after the cut, by producer ID."""
 
     @property
     def place(self) -> TopicPartition:
@@ -168,14 +176,16 @@ def _findings(task: BackupTask, report: FindingCollector) -> tuple[Finding, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """``stored``: what stays and what was written. ``replica``: that with the history that counts. ``end``: the offset
-    after the last one."""
+    """What is taken of a partition: the stored segments, and what the snapshot says of its log."""
 
     stored: StoredLog
+    """The segments that stay and those that were written."""
     merged: MergedLog
     replica: SourceReplica
+    """The replica with the history that counts."""
     start: int
     end: int
+    """The offset after the last one."""
     epochs: Epochs
     losses: Sequence[Loss]
     is_compacted: bool

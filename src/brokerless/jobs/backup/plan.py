@@ -51,30 +51,34 @@ _OF_NO_TOPIC = (Verdict.TOPIC_UNKNOWN, Verdict.PARTITION_UNKNOWN, Verdict.OTHER_
 
 @dataclass(frozen=True, slots=True)
 class BackupPlan:
-    """``parent``: the newest snapshot that can be read. ``metadata``: of ``cluster_id``, None where no disk has it.
-    ``is_selection``: only some topics or partitions were chosen. ``how``: objects are written. ``files``: those of
-    ``parent``, by their SHA-256. ``nodes``: those whose lead decides what a part of a set has; None for a run that has
-    all. ``cut``, ``closed``: of running brokers; the cut's files are pinned until the plan was
-    run."""
+    """The plan of one run: what is read from the disks of a cluster, and where it is stored."""
 
     place: BackupPlace
     options: BackupOptions
     parent: SnapshotName | None
+    """The newest snapshot that can be read; None where there is none."""
     disks: tuple[Disk, ...]
     directories: tuple[LogDirectory, ...]
     cluster_id: str | None
     metadata: MetadataEnd | None
+    """Where the metadata of ``cluster_id`` ends; None where no disk has it."""
     metadata_replica: MetadataReplica | None
     tasks: tuple[BackupTask, ...]
     missing: tuple[MissingPartition, ...]
     findings: tuple[Finding, ...]
     is_selection: bool
+    """Whether only some topics or partitions were chosen."""
     how: ObjectFormat
+    """How objects are written."""
     files: Mapping[str, SnapshotFile]
+    """The files of ``parent``, by their SHA-256."""
     cluster: Cluster | None
     cut: BackupCut | None = None
+    """The cut of running brokers, whose files are pinned until the plan was run; None where no broker runs."""
     closed: Closed | None = None
+    """How far the logs of running brokers are read; None where no broker runs."""
     nodes: frozenset[int] | None = None
+    """The nodes whose lead decides what a part of a set has; None for a run that has all."""
 
     @property
     def size(self) -> int:

@@ -28,12 +28,13 @@ _MOST_PARENTS = 24
 
 @dataclass(frozen=True, slots=True)
 class PreviousPartition:
-    """What the snapshot before has of a partition. ``segments`` in order; ``is_whole``: none of them was left out, as
-    objects of it are not there."""
+    """What an earlier snapshot has of a partition."""
 
     partition: SnapshotPartition
     segments: tuple[SnapshotSegment, ...]
+    """In the order of their offsets."""
     is_whole: bool
+    """Whether no segment was left out because objects of it are gone or were cut."""
 
 
 class Earlier(NamedTuple):

@@ -25,14 +25,17 @@ from brokerless.progress import Done, ignore
 
 @dataclass(frozen=True, slots=True)
 class SecondLook:
-    """``results``: of the partitions that the cluster has now. ``metadata``: what is stored of it, and where it ends,
-    and ``cluster`` what it says; None where no disk has it."""
+    """The result of the second look at the disks, after all partitions were read."""
 
     results: tuple[BackupTaskResult, ...]
+    """Those of the partitions that the cluster has now."""
     metadata: MetadataReplica | None
+    """The replica of the metadata that is stored; None where no disk has it."""
     metadata_end: MetadataEnd | None
+    """Where ``metadata`` ends; None where no disk has it."""
     findings: tuple[Finding, ...]
     cluster: Cluster | None
+    """The cluster by its metadata; None where no disk has it."""
 
 
 def look_again(

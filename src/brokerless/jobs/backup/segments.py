@@ -43,21 +43,24 @@ IntactBatches = NDArray[np.void]
 
 @dataclass(frozen=True, slots=True)
 class Storing:
-    """How what is new is written, ``how`` its objects. ``indexed``: segments with the transaction indexes of the log.
-    ``dry_run``: nothing is written; then ``report`` and ``done`` are not called either. ``erased``: what was erased of
-    the partition, and is not stored again. ``base_offsets``: where segments begin."""
+    """How the new batches of a partition are written."""
 
     place: UploadPlace
     opened: OpenFiles
     config: LogConfig
     max_batch_bytes: int
     indexed: Sequence[SegmentPaths]
+    """Segments with the transaction indexes of the log."""
     how: ObjectFormat
+    """How objects are written."""
     report: Report
     done: Callable[[int], object]
     dry_run: bool
+    """Whether nothing is written; ``report`` and ``done`` are not called then either."""
     erased: ErasedFilter | None = None
+    """Removes what was erased of the partition, which is not stored again."""
     base_offsets: Sequence[int] = ()
+    """Where segments begin, in addition to those that ``config`` makes necessary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +76,12 @@ class _FilteredOutput:
 
 @dataclass
 class StoredLog:
-    """The segments of a partition, in order, as they are kept and written. ``new_size``: bytes of logs that were
-    written, or would be."""
+    """The segments of a partition in order: those that stay, and those that are written."""
 
     how: Storing
     segments: list[SnapshotSegment] = field(default_factory=list[SnapshotSegment])
     new_size: int = 0
+    """Bytes of logs that were written, or would be."""
     _known: SnapshotSegment | ProducerState | None = None
     _since: list[IntactBatches] = field(default_factory=list[IntactBatches])
 
@@ -135,7 +138,8 @@ class StoredLog:
 def _described(
     segment: StoredSegment, batches: IntactBatches, place: UploadPlace, removed: Collection[int] = ()
 ) -> SnapshotSegment:
-    """``batches``: those of the disk, of which records with the offsets ``removed`` were left out."""
+    """Return a segment that was written as a snapshot has it. Records with the offsets ``removed`` were left out of
+    ``batches``, which are those of the disk."""
     within = (batches["first"] >= segment.start_offset) & (batches["last"] <= segment.end_offset)
     left_out = sum(segment.start_offset <= each <= segment.end_offset for each in removed)
     return describe_stored(segment, place, int(batches["records"][within].sum()) - left_out)

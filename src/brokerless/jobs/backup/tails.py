@@ -52,25 +52,27 @@ class Ongoing(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class TransactionDecision:
-    """What a coordinator has decided of a transaction. ``offset``, ``complete``: of the records of that, None as long
-    as it is not complete. ``markers``: where each of its ``places`` has the marker, -1 for before the cut."""
+    """What a coordinator has decided of a transaction."""
 
     transactional_id: str
     producer_id: int
     offset: int
+    """The offset of the record with the decision."""
     places: tuple[TopicPartition, ...]
     complete: int | None = None
+    """The offset of the record that completes the transaction; None as long as it is not complete."""
     markers: dict[TopicPartition, int] = field(default_factory=dict[TopicPartition, int])
+    """Where each of ``places`` has the marker; -1 for before the cut."""
 
 
 class PartitionTail:
-    """The log of a partition from an offset on (``start``), in whichever of its replicas goes furthest. It begins
-    before the cut where another leader has cut the log back: what is there now came in since; ``begin`` is after it
-    where retention has deleted what came in. ``cut_at``, ``epochs``: where it ended at the cut, and its leader epochs
-    then."""
+    """The log of a partition from an offset on, in whichever of its replicas goes furthest. At the cut, it ended at
+    ``cut_at`` and had the leader epochs ``epochs``."""
 
     def __init__(self, replicas: Replicas, cut_at: int, epochs: Epochs) -> None:
         self.start = self.begin = cut_at
+        """Where it begins: before the cut where another leader has cut the log back, as what is there now came in
+        since. ``begin`` is after it where retention has deleted what came in."""
         self.markers: list[LoggedMarker] = []
         self.ends: list[int] = []
         """Where its batches end."""
@@ -162,15 +164,18 @@ def furthest(replicas: Sequence[PartitionPath]) -> PartitionPath | None:
 
 
 class CoordinatorLog:
-    """A partition of ``__transaction_state``, and the last decisions in it, by producer and in order. ``since``,
-    ``until``: where it ended at the first look and at the last. ``unknown``: IDs of transactions that were completed
-    from ``since`` on, of which the decision is not in it. ``ongoing``: the partitions in which each producer had a
-    transaction at ``until``, with its ID."""
+    """A partition of ``__transaction_state``, and the last decisions in it. It ended at ``since`` at the first look,
+    and at ``until`` at the last."""
 
     def __init__(self, replicas: Replicas, since: int, until: int, *, max_batch_bytes: int) -> None:
         self.decisions: dict[int, list[TransactionDecision]] = {}
+        """The last decisions of each producer in order, by producer ID."""
         self.unknown: list[tuple[str, int]] = []
+        """The IDs of transactions that were completed from ``since`` on, but whose decision is not in the log; and the
+        offsets at which they were completed."""
         self.ongoing: dict[int, Ongoing] = {}
+        """The partitions in which each producer had a transaction at ``until``, with the transaction's ID; by producer
+        ID."""
         self._since, self._until = since, until
         self._last: dict[str, TransactionDecision] = {}
         self._replicas, self._limit, self._next = replicas, max_batch_bytes, 0

@@ -41,20 +41,23 @@ from brokerless.log.producer.state import Producer, load_state
 
 @dataclass(frozen=True, slots=True)
 class JoinedSet:
-    """``snapshot``, ``segments``: what is to be written, and its list. ``nodes``: those that have a part.
-    ``awaited``: those that lead something which no part has, and have none themselves. ``findings``: about partitions
-    that no part has, and transactions that may be divided."""
+    """The snapshot that the parts of a set are together."""
 
     snapshot: Snapshot
+    """The snapshot to write."""
     segments: bytes
+    """The list of its segments, as it is written."""
     nodes: tuple[int, ...]
+    """The IDs of the nodes that have a part."""
     awaited: tuple[int, ...]
+    """The IDs of the nodes that lead something which no part has, and that have no part themselves."""
     findings: tuple[Finding, ...]
+    """About parts that cannot be read, partitions that no part has, and transactions that may be divided."""
 
 
 @dataclass(frozen=True, slots=True)
 class _HostRun:
-    """One host's run, with its partitions and segments. ``began``: when its logs were cut (ms)."""
+    """One host's run, with its partitions and segments."""
 
     snapshot: Snapshot
     partitions: Mapping[TopicIdPartition, SnapshotPartition]
@@ -62,6 +65,7 @@ class _HostRun:
 
     @property
     def began(self) -> int:
+        """When its logs were cut (ms)."""
         return self.snapshot.created if self.snapshot.cut is None else self.snapshot.cut.began
 
     @property

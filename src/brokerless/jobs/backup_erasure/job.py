@@ -48,16 +48,19 @@ _Partition = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class ErasedOptions:
-    """``is_selected``: whether a partition is erased, by its topic and number. ``is_named``: whether a topic was named,
-    as Kafka's own are erased only then. ``keys``: private keys of an encrypted backup. ``manifest``: its file;
-    ``sign_key``: the file of the key that signs it."""
+    """The options of an erasure in a backup."""
 
     selection: Selection
     is_selected: Callable[[str, int], bool] = lambda topic, number: True
+    """Returns whether a partition is erased, by its topic and number."""
     is_named: Callable[[str], bool] = lambda topic: False
+    """Returns whether a topic was named; only then, Kafka's own topics are erased."""
     keys: KeyPairs | None = None
+    """Private keys of an encrypted backup."""
     manifest: str | None = None
+    """The path of the manifest's file."""
     sign_key: str | None = None
+    """The path of the key that signs the manifest."""
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     apply: bool = False
 
@@ -81,16 +84,19 @@ def options_of(
 
 @dataclass(frozen=True, slots=True)
 class PartitionErasure:
-    """A partition in all snapshots of a backup. ``segments``, ``size``: how many were read, and their bytes;
-    ``touched`` of them have ``selected`` records."""
+    """A partition in all snapshots of a backup, and what was erased in it."""
 
     topic: str
     topic_id: str
     partition: int
     segments: int
+    """How many segments were read."""
     size: int
+    """Bytes of the segments that were read."""
     touched: int
+    """How many of the segments have selected records."""
     selected: int
+    """How many records were selected."""
 
     @property
     def name(self) -> str:
@@ -99,16 +105,18 @@ class PartitionErasure:
 
 @dataclass(frozen=True, slots=True)
 class BackupErasure:
-    """``replaced``: what was written, in place of which segments. ``list_id``: of the list with these; None where
-    nothing was written. ``pruned_from``: when the old objects may be pruned (ms), with the usual grace."""
+    """The result of an erasure in a backup."""
 
     place: str
     partitions: tuple[PartitionErasure, ...]
     replaced: tuple[ReplacedSegment, ...]
+    """What was written, in place of which segments."""
     findings: tuple[Finding, ...]
     is_applied: bool
     list_id: str | None = None
+    """The ID of the list with the replaced segments; None where nothing was written."""
     pruned_from: int | None = None
+    """When the old objects may be pruned (ms), with the usual grace."""
 
     __repr__ = short_repr
     _repr_html_ = short_html

@@ -85,8 +85,7 @@ class BackupProof(Proof):
 
 @dataclass(frozen=True, slots=True)
 class _SearchTask:
-    """The objects of one segment. ``claim``: what the manifest has of it. ``is_covered``: whether its partition is in
-    the manifest. ``is_encrypted``: whether the backup is."""
+    """The objects of one segment, and what is searched in them."""
 
     topic: str
     partition: int
@@ -94,8 +93,11 @@ class _SearchTask:
     segment_id: str
     objects: Mapping[ObjectKind, DirectoryEntry]
     claim: ClaimedSegment | None
+    """What the manifest has of the segment."""
     is_covered: bool
+    """Whether its partition is in the manifest."""
     is_encrypted: bool
+    """Whether the backup is encrypted."""
     selection: Selection | None
     search: PatternSearch | None
     keys: KeyPairs

@@ -31,7 +31,7 @@ MEMBER = "backup"
 
 
 class ClaimedSegment(LenientValue, frozen=True):
-    """A segment that was replaced, and the one in its place. ``erased_offsets``: of the records that are gone."""
+    """A segment that was replaced, and the one in its place."""
 
     topic: str
     topic_id: Uuid
@@ -43,6 +43,7 @@ class ClaimedSegment(LenientValue, frozen=True):
     segment_id: Uuid
     sha256: Sha256
     erased_offsets: tuple[Int64, ...]
+    """The offsets of the records that are gone."""
     list: str
     """The name of the list that it is in."""
 
@@ -63,23 +64,27 @@ class UnwrittenSegment(LenientValue, frozen=True):
 
 
 class BackupClaim(LenientValue, frozen=True):
-    """The claim that a manifest makes about a backup, by its ID. ``partitions``: all that were read, as their topic,
-    its ID and the number."""
+    """The claim that a manifest makes about a backup."""
 
     id: SnapshotId
+    """The backup's ID."""
     partitions: tuple[tuple[str, Uuid, Int32], ...]
+    """All partitions that were read, each as its topic, the topic's ID and the number."""
     segments: tuple[ClaimedSegment, ...]
     not_written: tuple[UnwrittenSegment, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ErasureRecord:
-    """One run. ``name``: of its list. ``partitions``: what was read. ``unwritten``: what could not be."""
+    """One run of an erasure in a backup, as its manifest records it."""
 
     name: SnapshotName
+    """The name of the list of what it replaced."""
     replaced: Sequence[ReplacedSegment]
     partitions: Sequence[tuple[str, str, int]]
+    """The partitions that were read, each as its topic, the topic's ID and the number."""
     unwritten: Sequence[SnapshotSegment]
+    """Segments that could not be read, or written."""
 
 
 class BackupManifest:

@@ -34,7 +34,7 @@ _KEPT: tuple[IndexName, ...] = ("producerSnapshot", "leaderEpoch", "transaction"
 
 @dataclass(frozen=True, slots=True)
 class SegmentTask:
-    """A segment to look into. ``apply``: it is written again if it has a selected record."""
+    """A segment in which records are searched and erased."""
 
     place: UploadPlace
     segment: SnapshotSegment
@@ -42,6 +42,7 @@ class SegmentTask:
     keys: KeyPairs
     max_batch_bytes: int
     apply: bool
+    """Whether it is written again if it has a selected record."""
 
     @property
     def size(self) -> int:
@@ -51,13 +52,15 @@ class SegmentTask:
 
 @dataclass(frozen=True, slots=True)
 class SegmentTaskResult:
-    """``selected``: records that are, or are to be, erased. ``replaced``: what was written, if anything was.
-    ``findings``: what kept it from being read, or from being written."""
+    """What was found in a segment, and what was written in its place."""
 
     segment: SnapshotSegment
     selected: int
+    """How many records are, or are to be, erased."""
     replaced: ReplacedSegment | None
+    """What was written; None if nothing was."""
     findings: tuple[Finding, ...] = ()
+    """What kept the segment from being read, or from being written."""
 
 
 def run_task(task: SegmentTask, done: Done) -> SegmentTaskResult:

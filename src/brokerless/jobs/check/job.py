@@ -80,10 +80,11 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class _ObjectsTask:
-    """The segments of one partition whose objects are read. ``place``: by which ledgers and findings know it."""
+    """The segments of one partition whose objects are read."""
 
     directory: Location
     place: PartitionKey
+    """The partition, as ledgers and findings name it."""
     segments: tuple[SnapshotSegment, ...]
 
     @property
@@ -168,7 +169,8 @@ def check_backup(
 def _begin_turn(
     place: BackupPlace, tasks: Sequence[_ObjectsTask], files: Mapping[str, SnapshotFile], *, budget: int, is_all: bool
 ) -> Turn:
-    """``is_all``: these are all objects of the backup, so that others in the ledger are gone."""
+    """Begin the turn of a run that reads ``budget`` bytes. ``is_all``: these are all objects of the backup, so that
+    others in the ledger are gone."""
     ledger = Ledger(place.check_directory)
     ledger.load()
     items = {_path(task.place, each): Item(each.sha256, _stored_size(each)) for task in tasks for each in task.segments}

@@ -50,12 +50,14 @@ class SealedSnapshot(LenientValue, frozen=True):
 
 
 class Seal(LenientValue, frozen=True):
-    """``backup``: its ID. ``replaced``: the lists of what erasures had replaced by then, by their names."""
+    """The seal of a backup: its snapshots as they were when it was written."""
 
     seal: Literal[1]
     backup: SnapshotId
+    """The backup's ID."""
     snapshots: tuple[SealedSnapshot, ...]
     replaced: tuple[str, ...] = ()
+    """The names of the lists of what erasures had replaced until then."""
 
 
 SEAL_FILE = OwnFile(Seal, "the seal of a backup", "name the file that snapshots --seal wrote", 4 << 30)

@@ -49,13 +49,15 @@ _LOGGING = (("log4j2.yaml", "-Dlog4j2.configurationFile="), ("log4j.properties",
 
 @dataclass(frozen=True, slots=True)
 class Kafka:
-    """An installation. ``java``: the program; ``jars``: the directory; ``logging``: an option of Java by which it
-    writes its own logs, if that is known."""
+    """An installation of Kafka."""
 
     java: str
+    """The path of the program ``java``."""
     jars: Path
+    """The directory with the JARs."""
     version: str
     logging: str | None
+    """The option of Java by which the broker writes its own logs; None where it is not known."""
 
     def command(self, properties: Path) -> list[str]:
         """Return how its server is started. Its own logs are beside ``properties``."""
@@ -107,11 +109,13 @@ def _listening() -> Generator[int]:
 
 @dataclass(slots=True)
 class RunningBroker:
-    """A broker's process. ``bootstrap``: its address; ``said``: its last lines."""
+    """A broker's process."""
 
     process: subprocess.Popen[bytes]
     bootstrap: str
+    """Its address."""
     said: deque[str] = field(default_factory=lambda: deque[str](maxlen=20))
+    """Its last lines."""
 
     def wait_until_ready(self, partitions: Collection[TopicPartition]) -> None:
         """Wait until it leads these partitions. Raises :class:`ClusterError` where it ends before that, or takes longer

@@ -27,12 +27,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Where the evidence of a drill is to be. ``path``: a file; None for none. ``is_recorded``: in the backup as well.
-    ``sign_key``: signs both."""
+    """The places to which the evidence of a drill is written."""
 
     path: str | None = None
+    """A file; None for none."""
     is_recorded: bool = False
+    """Whether the evidence is written into the backup as well."""
     sign_key: Ed25519PrivateKey | None = None
+    """Signs the evidence in both places."""
 
     @classmethod
     def of(cls, request: DrillRequest) -> Evidence:

@@ -52,15 +52,17 @@ NO_REPLICAS = "which node gets which replica (--spread)"
 
 @dataclass(frozen=True, slots=True)
 class DrillOptions:
-    """``spread``: whether the directories of all nodes are rebuilt, and not those of one with all partitions.
-    ``scratch``: where they are, and stay; None for a temporary directory. ``kafka``: of which a broker starts on them.
-    ``is_chosen``: whether a partition is tried, by topic and number; None for all."""
+    """The options of a drill."""
 
     spread: bool = False
+    """Whether the directories of all nodes are rebuilt, instead of those of one node with all partitions."""
     scratch: str | None = None
+    """The path at which the directories are, and stay; None for a temporary directory."""
     kafka: Kafka | None = None
+    """The Kafka of which a broker starts on the directories; None for no start."""
     max_batch_bytes: int | None = None
     is_chosen: Callable[[str, int], bool] | None = None
+    """Returns whether a partition is tried, by topic and number; None for all."""
 
     @classmethod
     def of(cls, request: DrillRequest, is_chosen: Callable[[str, int], bool] | None = None) -> DrillOptions:

@@ -17,16 +17,19 @@ CheckName = Literal["rebuild", "verify", "start", "offsets", "positions", "broke
 
 @dataclass(frozen=True, slots=True)
 class DrillCheck:
-    """One thing that was tried. ``counts``: how much of it, by what was counted. ``lost``: for people, what could not
-    be rebuilt. ``is_clean``: whether a cluster has all that the snapshot says, as far as this check shows it; what is
-    only worth knowing is among ``findings`` as well. ``duration`` in ms."""
+    """One thing that was tried."""
 
     name: CheckName
     counts: Mapping[str, int]
+    """How much was tried, by what was counted."""
     findings: tuple[Finding, ...]
+    """Including findings that are only worth knowing."""
     is_clean: bool
+    """Whether a cluster has all that the snapshot says, as far as this check shows it."""
     duration: int
+    """In ms."""
     lost: tuple[str, ...] = ()
+    """What could not be rebuilt, as texts for people."""
 
     def as_dict(self) -> dict[str, Any]:
         return {

@@ -33,14 +33,16 @@ from brokerless.tables.read_options import ReadOptions
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """``records``: how many a consumer got with ``read_uncommitted``, ``committed``: with ``read_committed``. ``lost``:
-    for people, what it got otherwise than the snapshot has it."""
+    """What a broker serves of a snapshot's partitions, compared with the snapshot."""
 
     partitions: int
     records: int
+    """How many a consumer got with ``read_uncommitted``."""
     committed: int
+    """How many a consumer got with ``read_committed``."""
     findings: tuple[Finding, ...]
     lost: tuple[str, ...]
+    """What a consumer got otherwise than the snapshot has it, as texts for people."""
 
 
 def compare_served(

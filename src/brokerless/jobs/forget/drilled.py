@@ -20,13 +20,15 @@ _SIGNATURE_LIMIT = 1 << 16
 
 
 class _EvidenceJson(LenientValue, frozen=True):
-    """``created``: when the snapshot was made (ms). ``partitions``: those that alone were tried; None for all."""
+    """The evidence of a drill, as far as rules of what stays need it."""
 
     drill: Literal[1]
     snapshot: SnapshotId
     created: Int64
+    """When the snapshot was made (ms)."""
     is_clean: bool
     partitions: tuple[str, ...] | None = None
+    """The partitions that alone were tried; None for all."""
 
 
 EVIDENCE_FILE = OwnFile(_EvidenceJson, "the evidence of a drill", "drill again, with --record", 64 << 20)

@@ -23,14 +23,16 @@ from brokerless.text import short_html, short_repr
 
 @dataclass(frozen=True, slots=True)
 class ForgetResult:
-    """``decisions``: what stays, and why, and what does not, the oldest first. ``unreadable``: a snapshot that was
-    named, and cannot be read. ``is_applied``: the others are forgotten; without it, they would be."""
+    """What stays of a backup's snapshots, and what is forgotten."""
 
     place: str
     decisions: tuple[Decision, ...]
+    """What stays, and why, and what does not stay; the oldest first."""
     unreadable: str | None
+    """The ID of a snapshot that was named, and cannot be read."""
     findings: tuple[Finding, ...]
     is_applied: bool
+    """Whether the snapshots that do not stay are forgotten; without it, they would be."""
 
     __repr__ = short_repr
     _repr_html_ = short_html

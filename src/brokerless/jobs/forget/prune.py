@@ -34,18 +34,22 @@ _ORDER = ("rsm-manifest", "indexes", "log")
 
 @dataclass(frozen=True, slots=True)
 class PruneResult:
-    """``objects`` and ``size`` (bytes): what no snapshot names, and is old enough; ``young``: how many are not.
-    ``held``: those of them that stay, as Object Lock holds them; ``unknown``: why it is not known whether there are
-    some. ``is_applied``: the others are removed, but for those among the findings."""
+    """What no snapshot of a backup names, and what was removed of it."""
 
     place: str
     objects: int
+    """How many objects no snapshot names that are old enough."""
     size: int
+    """Bytes of ``objects``."""
     young: int
+    """How many objects no snapshot names that are not old enough."""
     findings: tuple[Finding, ...]
     is_applied: bool
+    """Whether ``objects`` are removed, except for those that are held and those among the findings."""
     held: tuple[HeldObject, ...] = ()
+    """Those of ``objects`` that stay, as Object Lock holds them."""
     unknown: str | None = None
+    """The reason why it is not known whether objects are held."""
 
     __repr__ = short_repr
     _repr_html_ = short_html
@@ -53,14 +57,17 @@ class PruneResult:
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """What snapshots name: IDs of segments, and names of files. ``lists``: of segments that erasures replaced.
-    ``parts``: of sets, of which no snapshot was joined yet, and that are newer than the last complete one."""
+    """What snapshots name."""
 
     snapshots: frozenset[SnapshotName]
     parts: frozenset[SnapshotName]
+    """Parts of sets of which no snapshot was joined yet, and which are newer than the last complete one."""
     segments: frozenset[str]
+    """The IDs of segments."""
     files: frozenset[str]
+    """The names of files."""
     lists: frozenset[SnapshotName]
+    """The names of the lists of segments that erasures replaced."""
 
 
 def prune(location: Location, *, grace_ms: int = GRACE_MS, apply: bool = False, now: int | None = None) -> PruneResult:

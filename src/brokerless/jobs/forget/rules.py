@@ -23,18 +23,21 @@ _PERIODS = {"hourly": "%Y%m%d%H", "daily": "%Y%m%d", "weekly": "%G%V", "monthly"
 
 @dataclass(frozen=True, slots=True)
 class KeepRules:
-    """``last``: so many stay; ``hourly`` and the others: the newest of so many hours, days, weeks, months, years (UTC)
-    that have one; ``drilled``: of those that passed a drill; ``within_ms``: all that are not older, those that are not
-    complete as well."""
+    """The rules by which snapshots of a backup stay."""
 
     last: int = 0
+    """How many of the newest ones stay."""
     hourly: int = 0
+    """Of so many hours (UTC) that have a snapshot, the newest one stays. ``daily``, ``weekly``, ``monthly`` and
+    ``yearly`` are the same of days, weeks, months and years."""
     daily: int = 0
     weekly: int = 0
     monthly: int = 0
     yearly: int = 0
     drilled: int = 0
+    """How many of the newest ones that passed a drill stay."""
     within_ms: int = 0
+    """All stay that are not older than this, including those that are not complete."""
 
     @classmethod
     def of(cls, request: ForgetRequest) -> KeepRules | None:

@@ -38,13 +38,14 @@ _LIMIT = 4 << 30
 
 
 class _Directory(Value, frozen=True):
-    """A directory that was changed. ``files``: the SHA-256 of each one that was replaced, by its path in it.
-    ``added_to``: partitions that got a ``partition.metadata``."""
+    """A directory that was changed."""
 
     path: str
     files: dict[str, str]
+    """The SHA-256 of each file that was replaced, by its path in the directory."""
     has_metadata: bool
     added_to: tuple[str, ...]
+    """Partitions that got a ``partition.metadata``."""
 
     def __post_init__(self) -> None:
         if any(names.parse_partition_directory(each) is None for each in self.added_to):

@@ -24,12 +24,13 @@ _LIMIT = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class NodeListener:
-    """A listener as others reach it. ``protocol``: one of :data:`PROTOCOLS`, None where it is not known."""
+    """A listener as others reach it."""
 
     name: str
     host: str
     port: int
     protocol: str | None
+    """One of :data:`PROTOCOLS`; None where it is not known."""
 
     @property
     def address(self) -> str:
@@ -39,17 +40,18 @@ class NodeListener:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of the rebuilt cluster. ``was``: its id in the old one, whose replicas it has; None for a new node.
-    ``disks``: paths of the old one's log directories. ``controller_listener``: the name of the listener on which it is
-    a controller."""
+    """A node of the rebuilt cluster."""
 
     node_id: int
     was: int | None
+    """The ID of the node of the old cluster whose replicas it has; None for a new node."""
     roles: tuple[str, ...]
     listeners: tuple[NodeListener, ...]
     rack: str | None
     disks: tuple[str, ...]
+    """The paths of the old node's log directories."""
     controller_listener: str | None = None
+    """The name of the listener on which it is a controller."""
 
     @property
     def controller_address(self) -> NodeListener | None:

@@ -89,45 +89,52 @@ _LOST = ("configs of topics and brokers", "ACLs", "SCRAM users", "quotas", "dele
 
 @dataclass(frozen=True, slots=True)
 class RebuildOptions:
-    """``data``: how partitions get to the new directories. ``mapping``: path of a mapping file. ``level``: the metadata
-    version, None for the old one's. ``quorum``: voters in each node's configuration, or in the metadata (KIP-853); None
-    for that of the old cluster. ``source``: a log, snapshot or tables as JSON Lines to take the state from, in place of
-    the disks'. ``without_metadata``: from directories alone. ``adopt``: topics that only the disks have, too.
-    ``reset_to``: where positions of groups are set that are past the end of a partition; None leaves them.
-    ``bucket``: of which tiered topics are rebuilt. ``spread``: whether a snapshot becomes the directories of all nodes
-    that had replicas. ``is_chosen``: whether a partition of it is rebuilt, by topic and number; None for all.
-    ``point``: where its logs end, if that is before their ends. ``pause_retention``: whether nothing is deleted by its
-    age. ``has_keys``: whether anything was given by which objects are read."""
+    """The options of a rebuild."""
 
     data: Data = "copy"
+    """How partitions get to the new directories."""
     mapping: str | None = None
+    """The path of a mapping file."""
     level: int | None = None
+    """The metadata version; None for the old cluster's."""
     quorum: Quorum | None = None
+    """Voters in each node's configuration, or in the metadata (KIP-853); None for those of the old cluster."""
     source: str | None = None
+    """A log, snapshot or tables as JSON Lines to take the state from, instead of the disks'."""
     without_metadata: bool = False
+    """Whether the state is taken from directories alone."""
     adopt: bool = False
+    """Whether topics that only the disks have are taken in, too."""
     cluster_id: str | None = None
     max_batch_bytes: int | None = None
     reset_to: ResetTo | None = None
+    """Where positions of groups past the end of a partition are set to; None leaves them."""
     bucket: BucketOptions | None = None
     spread: bool = False
+    """Whether a snapshot becomes the directories of all nodes that had replicas."""
     is_chosen: Callable[[str, int], bool] | None = None
+    """Returns whether a partition of a snapshot is rebuilt, by topic and number; None for all."""
     point: PointInTime | None = None
+    """Where a snapshot's logs end, if that is before their ends."""
     pause_retention: bool = False
+    """Whether nothing is deleted by its age."""
     has_keys: bool = False
+    """Whether anything was given by which objects are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetDirectory:
-    """A log directory of the rebuilt cluster. ``disk``: whose partitions it has; None for a new, empty one.
-    ``is_first``: of its node's, the one with the metadata. ``is_new``: it is written beside, and not in place."""
+    """A log directory of the rebuilt cluster."""
 
     path: str
     node_id: int
     directory_id: str
     disk: Disk | None
+    """The disk whose partitions it has; None for a new, empty one."""
     is_first: bool
+    """Whether it is its node's first one, which has the metadata."""
     is_new: bool
+    """Whether it is written as a new directory, and not changed in place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,20 +143,18 @@ class Rebuild:
 
     cluster_id: str
     level: int
-    """Of the metadata version."""
+    """The feature level of the metadata version."""
     nodes: tuple[Node, ...]
     directories: tuple[TargetDirectory, ...]
     cluster: Cluster
     """The state that the metadata's snapshot has."""
     offset: int
-    """Of the snapshot's name."""
+    """The offset in the snapshot's name, which has ``epoch`` as well."""
     epoch: int
-    """Of the snapshot's name."""
     timestamp_ms: int
     voters: tuple[Row, ...] | None
-    """Of a dynamic quorum; None for a static one."""
+    """The voters of a dynamic quorum; None for a static one."""
     held: Mapping[TopicPartition, Sequence[HeldReplica]]
-    """The replicas that are kept, by partition."""
     lost: tuple[str, ...]
     """What could not be recovered, as texts for people."""
     findings: tuple[Finding, ...]
@@ -158,14 +163,13 @@ class Rebuild:
     data: Data
     is_applied: bool = False
     positions: tuple[LostPosition, ...] = ()
-    """Of groups, past the end of their partition."""
+    """The positions of groups past the end of their partition."""
     reset_to: ResetTo | None = None
     now_ms: int = 0
     from_bucket: FromBucket | None = None
     remote_epochs: Mapping[TopicPartition, Epochs] = field(default_factory=dict[TopicPartition, Epochs])
     """The leader epochs of remote segments, for partitions whose own are damaged."""
     paused: tuple[PausedRetention, ...] = ()
-    """The topics whose ``retention.ms`` was set to -1."""
 
     __repr__ = short_repr
     _repr_html_ = short_html
@@ -181,8 +185,7 @@ class Rebuild:
         return list(cluster_records(self.cluster, self.level))
 
     def server_properties(self, node_id: int) -> dict[str, str]:
-        """Return the settings that ``server.properties`` of a node needs, by name; paths are absolute. Raises
-        :class:`UsageError` for an unknown node."""
+        """Return a node's ``server.properties`` by name, with absolute paths. Raises UsageError for an unknown node."""
         node = next((each for each in self.nodes if each.node_id == node_id), None)
         if node is None:
             raise UsageError(f"the rebuilt cluster has no node {node_id}")

@@ -26,16 +26,17 @@ from brokerless.tables.partition_tables import read_batches
 
 @dataclass(frozen=True, slots=True)
 class HeldReplica:
-    """A replica that a node of the rebuilt cluster has. ``last_epoch``: the newest leader epoch of its log after its
-    recovery, -1 for none; ``topic_id``: as it will be. ``restart``: what its recovery does, None where that is not
-    known."""
+    """A replica that a node of the rebuilt cluster has."""
 
     node: int
     disk: Disk
     replica: DiskReplica
     topic_id: str
+    """The topic's ID in the rebuilt cluster."""
     last_epoch: int
+    """The newest leader epoch of its log after its recovery; -1 for none."""
     restart: Restart | None
+    """What its recovery does; None where that is not known."""
     placement: Placement
     """By the metadata of the cluster that was."""
 

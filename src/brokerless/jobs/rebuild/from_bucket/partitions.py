@@ -37,13 +37,16 @@ _NEEDED: tuple[ObjectKind, ...] = ("leader_epoch_checkpoint", "snapshot")
 
 @dataclass(frozen=True, slots=True)
 class MissingOffsets:
-    """Offsets from ``first`` to before ``end``, None where that is not known. ``reason``: for people, why they are not
-    there; ``file``: an object, or the directory of the partition."""
+    """Offsets of a partition that no segment has which is taken."""
 
     first: int
+    """The first of them."""
     end: int | None
+    """The offset after the last one; None where that is not known."""
     file: str
+    """An object, or the directory of the partition."""
     reason: str
+    """The reason why they are not there, as a text for people."""
 
     def text(self, name: str) -> str:
         """Return what is lost of the partition of this name."""
@@ -53,15 +56,17 @@ class MissingOffsets:
 
 @dataclass(frozen=True, slots=True)
 class ReplacedTopic:
-    """A partition of a topic that is not taken, as another one of this name is. ``first``, ``last``: where its segments
-    begin, of which there are so many."""
+    """A partition of a topic that is not taken, as another one of this name is."""
 
     topic: str
     topic_id: str
     partition: int
     segments: int
+    """How many segments it has."""
     first: int
+    """Where the first of its segments begins."""
     last: int
+    """Where the last of its segments begins."""
     finding: Finding
 
     @property
@@ -74,33 +79,37 @@ class ReplacedTopic:
 
 @dataclass(frozen=True, slots=True)
 class _NotTaken:
-    """Objects of a segment that is not part of what is rebuilt. ``end``: as in :class:`MissingOffsets`."""
+    """The objects of a segment that is not part of what is rebuilt."""
 
     start: int
     end: int | None
+    """The offset after its last one; None where that is not known."""
     file: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class BucketPartition:
-    """A partition that a bucket has objects of. ``segments``: those that are its log, by their offsets. ``epochs``: the
-    lineage up to ``end_offset``, which is after the last one. ``snapshot``: of the producers at its end, None where
-    there is none. ``newest_epoch``: of all of its objects, -1 for none. ``missing``: what no segment that is taken has,
-    though there was a segment."""
+    """A partition that a bucket has objects of."""
 
     topic: str
     topic_id: str
     partition: int
     segments: tuple[SegmentMetadata, ...]
+    """The segments that are its log, by their offsets."""
     epochs: Epochs
+    """The lineage up to ``end_offset``."""
     end_offset: int
+    """The offset after the last one."""
     snapshot: bytes | None
+    """The snapshot of the producers at its end; None where there is none."""
     newest_epoch: int
+    """The newest leader epoch of all of its objects; -1 for none."""
     findings: tuple[Finding, ...]
     missing: tuple[MissingOffsets, ...] = ()
+    """Offsets that no segment has which is taken, though there was a segment."""
     objects: tuple[int, ...] = ()
-    """How many each of the segments has."""
+    """How many objects each of the segments has."""
 
     @property
     def name(self) -> str:

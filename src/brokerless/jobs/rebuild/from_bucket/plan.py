@@ -38,34 +38,40 @@ _KEPT = {"remote.storage.enable": "true", "retention.ms": "-1", "retention.bytes
 
 @dataclass(frozen=True, slots=True)
 class BucketOptions:
-    """``location``: the bucket, with its options. ``log_starts``: first offsets that consumers get, by topic and
-    partition. ``abort_open``: end transactions that are open at its end. ``topics``: names or patterns of those that
-    are rebuilt, where all else of the cluster stays; all of the bucket without any. After a name, ``:ID`` says which of
-    several topics of this name. ``is_snapshot``: it is that of a backup, of which the rest of the cluster is as well.
-    ``copy_to``: where brokers get its objects; ``can_delete``: or they read the backup itself, and may delete there."""
+    """The options of a rebuild of a bucket's topics."""
 
     location: Location
+    """The bucket, with its options."""
     log_starts: Mapping[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+    """First offsets that consumers get, by topic and partition."""
     abort_open: bool = False
+    """Whether transactions that are open at the bucket's end are ended."""
     topics: tuple[str, ...] = ()
+    """Names or patterns of the topics that are rebuilt, where all else of the cluster stays; without any, all of the
+    bucket. After a name, ``:ID`` says which of several topics of this name."""
     is_snapshot: bool = False
+    """Whether the bucket is that of a backup, of which the rest of the cluster is as well."""
     copy_to: Location | None = None
+    """Where brokers get the bucket's objects; None where they read the bucket itself."""
     can_delete: bool = True
+    """Whether brokers that read the backup itself may delete there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bucketed:
-    """What a bucket has: partitions by topic ID, and what their rows in an old cluster's metadata were.
-    ``has_metadata``: whether the cluster goes on with its own metadata of remote segments."""
+    """What a bucket has, and what of it was in an old cluster's metadata."""
 
     options: BucketOptions
     partitions: tuple[BucketPartition, ...]
     topics: Mapping[str, str]
+    """The names of topics, by their IDs."""
     rows: Mapping[tuple[str, int], Mapping[str, Any]]
+    """The rows of partitions in the old cluster's metadata, by topic ID and partition."""
     starts: Mapping[tuple[str, int], int]
     has_metadata: bool
+    """Whether the cluster goes on with its own metadata of remote segments."""
     replaced: tuple[ReplacedTopic, ...] = ()
-    """Topics of names that others have, which are taken."""
+    """Topics that are not taken, as others of the same names are."""
 
 
 def read_bucket(options: BucketOptions) -> tuple[list[BucketPartition], list[ReplacedTopic]]:

@@ -42,30 +42,34 @@ class BucketTransaction:
 
 @dataclass(frozen=True, slots=True)
 class StandIn:
-    """A partition of the bucket on a node of the rebuilt cluster. ``log_start``: the first offset that consumers get;
-    ``is_log_start_known``: and not only the first one that is there. ``is_ended``: whether markers end the open
-    transactions, of which ``transactions`` are those."""
+    """A partition of the bucket on a node of the rebuilt cluster."""
 
     partition: BucketPartition
     node_id: int
     log_start: int
+    """The first offset that consumers get."""
     is_log_start_known: bool
+    """Whether ``log_start`` is known, and is not only the first offset that is there."""
     transactions: tuple[BucketTransaction, ...] = ()
+    """The open transactions."""
     is_ended: bool = False
+    """Whether markers end the open transactions."""
 
 
 @dataclass(frozen=True, slots=True)
 class FromBucket:
-    """What is taken of a bucket. ``metadata_nodes``: the nodes of each partition of ``__remote_log_metadata``, whose ID
-    is ``metadata_id``; ``has_metadata``: the cluster has that topic, and the events are appended to it.
-    ``is_snapshot``: of a backup, and all else of the cluster is of it as well."""
+    """What is taken of a bucket."""
 
     url: str
     stand_ins: tuple[StandIn, ...]
     metadata_id: str
+    """The ID of the topic ``__remote_log_metadata``."""
     metadata_nodes: tuple[tuple[int, ...], ...]
+    """The nodes of each partition of ``__remote_log_metadata``."""
     has_metadata: bool = False
+    """Whether the cluster has that topic, to which the events are appended."""
     is_snapshot: bool = False
+    """Whether the bucket is that of a backup, of which all else of the cluster is as well."""
 
     @property
     def limits(self) -> dict[tuple[str, int], tuple[int, int]]:

@@ -46,14 +46,16 @@ class VectorRow(LenientValue, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class PointInTime:
-    """Where logs end: before their first records of the time ``until`` (ms) or later, or as the rows say that are in
-    the file ``path``; partitions that these do not name stay whole. ``aborts_open``: whether the transactions that this
-    leaves open are aborted."""
+    """A point in time at which logs end."""
 
     until: int | None = None
+    """Logs end before their first record of this time (ms) or later; None where ``rows`` say where they end."""
     path: str = ""
+    """The path of the file that has ``rows``."""
     rows: Mapping[tuple[str, int], VectorRow] | None = None
+    """Where logs end, by topic and number; partitions that these do not name stay whole."""
     aborts_open: bool = False
+    """Whether the transactions that this leaves open are aborted."""
 
     @property
     def option(self) -> str:

@@ -27,12 +27,13 @@ from brokerless.tables.read_options import bound
 
 
 class RestoredLogs:
-    """The logs of a snapshot, each of which is read once. ``findings`` and ``lost`` (for people) are of those that are
-    written."""
+    """The logs of a snapshot, each of which is read once."""
 
     def __init__(self, cluster: Cluster, max_batch_bytes: int | None) -> None:
         self.findings: list[Finding] = []
+        """Those of the logs that are written."""
         self.lost: list[str] = []
+        """What is lost of the logs that are written, as texts for people."""
         self._cluster = cluster
         self._max_batch_bytes = bound(max_batch_bytes)
         self._written: dict[TopicPartition, tuple[Path, StagedPartition]] = {}

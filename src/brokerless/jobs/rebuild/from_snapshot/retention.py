@@ -28,10 +28,11 @@ RETENTION_MS = "retention.ms"
 
 @dataclass(frozen=True, slots=True)
 class PausedRetention:
-    """A topic whose ``retention.ms`` is -1 for now. ``before``: its own value before, None where it had none."""
+    """A topic whose ``retention.ms`` is -1 for now."""
 
     topic: str
     before: str | None
+    """The topic's own value before; None where it had none."""
 
     @property
     def change(self) -> str:

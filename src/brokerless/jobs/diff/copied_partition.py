@@ -21,17 +21,21 @@ class Unread(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CopiedPartition(PartitionPath):
-    """``url``: what it is called; ``begin`` and ``end``: its first offset and the one after its last;
-    ``cleanup_policy``: that of its topic, None if nobody may know it. With ``segments``, it is the copy; ``unread``:
-    what could not be copied, in the order of its offsets; ``repeated``: a file with the offsets of rows that came again
-    and are not in the copy; ``undecoded``: of a decoded table, whose copy has hashes of keys and values, files with the
-    offsets of each ``key`` and ``value`` that it has as bytes."""
+    """A partition whose records are elsewhere than in segments. With ``segments``, it is the copy."""
 
     url: str = ""
+    """What it is called."""
     topic_id: str | None = None
     begin: int = 0
+    """Its first offset."""
     end: int = 0
+    """The offset after its last one."""
     cleanup_policy: str | None = None
+    """The policy of its topic; None if nobody may know it."""
     unread: tuple[Unread, ...] = ()
+    """What could not be copied, in the order of its offsets."""
     repeated: Path | None = None
+    """A file with the offsets of rows that came again and are not in the copy."""
     undecoded: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    """Files with the offsets of each ``key`` and ``value`` that a decoded table has as bytes; its copy has hashes of
+    keys and values."""

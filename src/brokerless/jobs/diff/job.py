@@ -59,16 +59,19 @@ _MOST_FINDINGS = 1000
 
 @dataclass(frozen=True, slots=True)
 class DiffSettings:
-    """How logs are compared. ``allowed``: causes by which they may differ. ``limit``: how many differences of a
-    partition are listed, None for all. ``show_keys``: whether these have their keys. ``quick``: batches whose headers
-    agree are the same. ``schemas``: where those of both sides are, None where nothing is known of them."""
+    """How logs are compared."""
 
     allowed: Collection[str] = ALLOWED
+    """Causes by which logs may differ."""
     limit: int | None = LISTED
+    """How many differences of a partition are listed; None for all."""
     show_keys: bool = False
+    """Whether the differences that are listed have their keys."""
     quick: bool = False
+    """Whether batches whose headers agree are the same."""
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     schemas: SchemaPaths | None = None
+    """Where the schemas of both sides are; None where nothing is known of them."""
 
     @classmethod
     def of(cls, request: DiffRequest | ReplicasRequest) -> DiffSettings:
@@ -223,9 +226,7 @@ def summarize(partition: PartitionPath, limit: int | None = None, headers: list[
 
 @dataclass(slots=True)
 class _PairComparison:
-    """The comparison of a partition of both sides, which are at hand. ``summaries``: where they begin and end, by
-    common offsets; ``headers``: those of their last segments, where they were read before. ``found``: what is found
-    while both are read, each once."""
+    """The comparison of a partition of both sides, which are at hand."""
 
     pair: Pair
     settings: DiffSettings
@@ -233,10 +234,13 @@ class _PairComparison:
     hasher: ValueHasher
     partitions: Mapping[Hand, PartitionPath]
     summaries: Mapping[Hand, SideSummary]
+    """Where both sides begin and end, by common offsets."""
     headers: Mapping[Hand, Sequence[Chunk]]
+    """The headers of both sides' last segments, where they were read before."""
     tally: Tally = field(init=False)
     sides: dict[Hand, SideReader] = field(default_factory=dict[Hand, SideReader])
     found: list[Finding] = field(default_factory=list[Finding])
+    """What is found while both sides are read, each finding once."""
 
     def __post_init__(self) -> None:
         self.tally = Tally(self.settings.allowed, self.settings.limit)

@@ -28,11 +28,13 @@ from brokerless.log.segment_end import named_contents
 
 @dataclass(frozen=True)
 class OffsetRuns:
-    """The runs of one partition, in order: int64, shape ``(n, 3)``, with the first offset of the source, the one after
-    the last, and the first offset of the target. ``topic_id``: the target's."""
+    """The runs of one partition, by which an offset map pairs offsets of the source with those of the target."""
 
     runs: Int64s
+    """In order, for each run the first offset of the source, the one after the last, and the first offset of the
+    target: int64, shape ``(n, 3)``."""
     topic_id: str | None = None
+    """The ID of the target's topic."""
 
     @property
     def source_first(self) -> Int64s:
@@ -102,54 +104,62 @@ def load_offset_runs(directory: str) -> dict[TopicPartition, OffsetRuns]:
 
 @dataclass(frozen=True, slots=True)
 class ErasureClaims:
-    """What the manifest of an erasure has of a partition, of each of its replicas. ``is_blanking``: values became null,
-    or fields of them; else records were removed. ``offsets``: of those that an erasure in a backup removed, ascending,
-    of segments that the right side has; such a manifest has no ``claims``."""
+    """What the manifest of an erasure has of a partition."""
 
     claims: tuple[PartitionClaim, ...]
+    """The claim about each of the partition's replicas; none in a manifest with ``offsets``."""
     is_blanking: bool
+    """Whether values, or fields of them, became null; else records were removed."""
     offsets: Int64s | None = None
+    """The offsets of records that an erasure in a backup removed, ascending, of segments that the right side has."""
 
 
 @dataclass(frozen=True, slots=True)
 class EqualSegments:
-    """The segments that both sides begin with: their first offset, the one after their last, and how many records they
-    have, with control records. ``is_all``: neither side has any other."""
+    """The segments that both sides begin with."""
 
     start: int
+    """Their first offset."""
     end: int
+    """The offset after their last one."""
     records: int
+    """How many records they have, with control records."""
     is_all: bool = False
+    """Whether neither side has any other segment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A partition of both sides; None on a side without it. ``topic_ids``: those of both sides, where they are two.
-    ``runs``: which records of the right side are which of the left one; None where their offsets are the same.
-    ``is_restored``: whether an offset map, if there is one, has something of it. ``limit``: the offset before which
-    they are compared, None for all that both should have. ``anchors``: where the offsets of both sides are others, and
-    their order is the same, pairs of offsets that are one record (int64, shape ``(n, 2)``). ``is_replica``: both are
-    replicas of one cluster. ``is_undescribed``: the side without it is a running cluster that does not describe its
-    topic to this client. ``erasure``: what was erased of the left side, for the right one. ``equal``: what both begin
-    with, by the SHA-256 of their segments, and is not read. ``decoding``: how the bytes of the one are decoded, where
-    the other one is a decoded table. ``is_table_lacking``: the side without it is tables, which have no partition
-    without records."""
+    """A partition of both sides."""
 
     topic: str | None
     partition: int | None
     left: PartitionPath | None
+    """The partition on the left side; None if that is without it. ``right`` is the same of the right side."""
     right: PartitionPath | None
     topic_ids: tuple[str, str] | None = None
+    """The topic IDs of both sides, where they are two."""
     runs: OffsetRuns | None = None
+    """Which records of the right side are which of the left one; None where their offsets are the same."""
     is_restored: bool = True
+    """Whether an offset map, if there is one, has something of it."""
     limit: int | None = None
+    """The offset before which both are compared; None for all that both should have."""
     is_replica: bool = False
+    """Whether both are replicas of one cluster."""
     anchors: Int64s | None = None
+    """Pairs of offsets that are one record, where the offsets of both sides are others and their order is the same:
+    int64, shape ``(n, 2)``."""
     is_undescribed: bool = False
+    """Whether the side without it is a running cluster that does not describe its topic to this client."""
     erasure: ErasureClaims | None = None
+    """What was erased of the left side, for the right one."""
     equal: EqualSegments | None = None
+    """What both begin with, by the SHA-256 of their segments, and which is not read."""
     decoding: TableDecoding | None = None
+    """How the bytes of one side are decoded, where the other one is a decoded table."""
     is_table_lacking: bool = False
+    """Whether the side without it is tables, which have no partition without records."""
 
     @property
     def place(self) -> TopicPartition:
@@ -164,12 +174,14 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one side of a comparison is: paths, and those of their partitions that are compared. ``client``: by which
-    settings a running cluster is reached."""
+    """One side of a comparison."""
 
     directories: Sequence[LogDirectory]
+    """Its paths."""
     partitions: Sequence[PartitionPath]
+    """The partitions of its paths that are compared."""
     client: ClientConfig = None
+    """The settings by which a running cluster is reached."""
 
     def __post_init__(self) -> None:
         if self.url is not None and len(self.directories) > 1:

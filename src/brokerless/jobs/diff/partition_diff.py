@@ -25,25 +25,28 @@ _MOST_KEY_BYTES = 60
 
 @dataclass(frozen=True, slots=True)
 class RecordView:
-    """The record of one side that a difference begins with: ``timestamp`` in ms; ``key``, None unless keys are shown;
-    names of headers."""
+    """The record of one side that a difference begins with."""
 
     timestamp: int
+    """The record's timestamp (ms)."""
     key: bytes | None
+    """The record's key; None unless keys are shown."""
     header_names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Records that differ in one way, one after the other. ``cause``: one of :data:`CAUSES`. ``left`` and ``right``:
-    the first record, None on a side that has none, or where it was not read."""
+    """Records that differ in one way, one after the other."""
 
     what: What
     cause: str
+    """One of :data:`CAUSES`."""
     first_offset: int
     last_offset: int
     records: int
     left: RecordView | None = None
+    """The first record on the left side; None if that has none, or where it was not read. ``right`` is the same of the
+    right side."""
     right: RecordView | None = None
 
     @property
@@ -137,32 +140,36 @@ class SideSummary:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDiff:
-    """The comparison of one partition.
-
-    ``records``: how many offsets either side has a record at; of these, ``same`` are the same on both sides, and
-    ``missing``, ``extra`` and ``changed`` differ by a cause that is not allowed. ``causes``: all records by cause,
-    allowed or not. ``differences``: the first ones; ``not_listed``: how many more there are. ``problem``: why nothing
-    was compared, None if it was. ``findings``: what was found while both sides were read. ``is_replica``: both sides
-    are replicas of one cluster, the left one that which counts.
-    """
+    """The comparison of one partition."""
 
     topic: str | None
     partition: int | None
     left: SideSummary | None
     right: SideSummary | None
     records: int = 0
+    """How many offsets either side has a record at."""
     same: int = 0
+    """How many of ``records`` are the same on both sides."""
     missing: int = 0
+    """How many are on the left side only, by a cause that is not allowed."""
     extra: int = 0
+    """How many are on the right side only, by a cause that is not allowed."""
     changed: int = 0
+    """How many both sides have, which differ by a cause that is not allowed."""
     causes: dict[str, int] | None = None
+    """How many of all records each cause has, allowed or not."""
     differences: tuple[Difference, ...] = ()
+    """The first differences."""
     not_listed: int = 0
+    """How many more differences there are."""
     uncompared: tuple[Uncompared, ...] = ()
     problem: DiffProblem | None = None
+    """The reason why nothing was compared; None if it was."""
     explanation: str = ""
     findings: tuple[Finding, ...] = ()
+    """What was found while both sides were read."""
     is_replica: bool = False
+    """Whether both sides are replicas of one cluster, of which the left one counts."""
 
     __repr__ = short_repr
     _repr_html_ = short_html

@@ -31,13 +31,15 @@ DiffWork = Callable[[DiffTask[Any], Done], list[PartitionDiff | UnreadableError]
 
 @dataclass(frozen=True)
 class DiffPlan:
-    """A comparison of two sides. ``parts``: what is compared, as :data:`ONLY` has it; ``is_named``: whether the request
-    says so, and a side has to have it. ``pairs``: whose records are compared, each by ``work``."""
+    """A comparison of two sides."""
 
     sides: tuple[Side, Side]
     parts: frozenset[str]
+    """What is compared, as :data:`ONLY` has it."""
     is_named: bool
+    """Whether the request names ``parts``, and a side has to have them."""
     pairs: Sequence[Pair] | Sequence[TopicPair]
+    """The pairs whose records are compared, each by ``work``."""
     work: DiffWork
     settings: DiffSettings
     of_groups: GroupSettings

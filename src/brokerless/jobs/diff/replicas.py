@@ -38,16 +38,18 @@ _SAME, _DIFFERENT = "same", "different"
 
 @dataclass(slots=True)
 class Scrub:
-    """The comparison of replicas by one run. ``pairs``: the leading replica of each chosen partition (left) with each
-    of the others. ``single``: partitions of which there is one replica; ``left_out``: those for later runs.
-    ``ledger``: when each partition was compared, for a run with a budget; ``cluster_id``: of which cluster, as far as
-    the disks say it."""
+    """The comparison of replicas by one run."""
 
     pairs: list[Pair]
+    """The leading replica of each chosen partition (left) with each of the others."""
     single: int
+    """How many partitions have one replica only."""
     left_out: int = 0
+    """How many partitions are left for later runs."""
     ledger: Ledger | None = None
+    """When each partition was compared, for a run with a budget."""
     cluster_id: str = ""
+    """The ID of the disks' cluster, as far as the disks say it."""
 
     def add(self, found: Sequence[PartitionDiff]) -> None:
         """Record what was compared. Raises :class:`UnwritableError`."""

@@ -37,13 +37,15 @@ _MOST_ROWS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class TopicPair:
-    """A topic's partitions on both sides, by their numbers. ``decoding``: how the bytes of one side are decoded, where
-    the other one is a decoded table."""
+    """A topic's partitions on both sides."""
 
     topic: str
     left: Mapping[int, PartitionPath]
+    """The partitions of the left side, by their numbers."""
     right: Mapping[int, PartitionPath]
+    """The partitions of the right side, by their numbers."""
     decoding: TableDecoding | None = None
+    """How the bytes of one side are decoded, where the other one is a decoded table."""
 
     @property
     def partitions(self) -> list[PartitionPath]:

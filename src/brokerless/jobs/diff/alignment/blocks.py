@@ -25,13 +25,14 @@ _COMPARED_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Records of one side, by offset. ``batch_of``: the row in ``batches`` of each record's batch (int64);
-    ``repeats``: by batch, whether its producer wrote the same sequences before (bool)."""
+    """Records of one side, by offset."""
 
     columns: RecordColumns
     batch_of: Int64s
+    """The row in ``batches`` of each record's batch (int64)."""
     batches: Batches
     repeats: Bools
+    """Whether a batch's producer wrote the same sequences before, by batch (bool)."""
 
     @property
     def rows(self) -> int:

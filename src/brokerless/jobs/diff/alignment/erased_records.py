@@ -93,7 +93,7 @@ class _Proven:
 
 
 class ErasedRecords:
-    """What an erasure did to the left side of a comparison. ``left``, ``right``: both sides, as they are read."""
+    """What an erasure did to the left side of a comparison. ``left`` and ``right`` are both sides, as they are read."""
 
     def __init__(self, erasure: ErasureClaims, left: SideReader, right: SideReader) -> None:
         self._erasure = erasure

@@ -46,10 +46,11 @@ class KeyedDifference:
 
 
 class KeyedRecords:
-    """The records of one side of a topic, in files in a directory. ``counts``: how many each partition has."""
+    """The records of one side of a topic, in files in a directory."""
 
     def __init__(self, directory: Path, hasher: KeyHasher) -> None:
         self.counts: dict[int, int] = {}
+        """How many records each partition has."""
         self._directory, self._hasher = directory, hasher
         directory.mkdir()
 

@@ -20,14 +20,14 @@ from brokerless.progress import Done, Report
 
 
 class MappedSide(SideReader):
-    """A restored side, with the offsets that its records had; ``unknown`` are those that the map does not have."""
+    """A restored side, with the offsets that its records had. Those that the map does not have are in ``unknown``."""
 
     has_same_offsets = False
 
     def __init__(
         self, partition: PartitionPath, settings: SideSettings, report: Report, done: Done, *, runs: OffsetRuns
     ) -> None:
-        """``settings``: with source offsets."""
+        """Read the offsets of ``settings``, which are source offsets, as ``runs`` maps them."""
         self.runs = runs
         start, end = runs.target_bound(settings.start), runs.target_bound(settings.end)
         super().__init__(partition, replace(settings, start=start, end=end, to_the_end=False), report, done)

@@ -42,9 +42,8 @@ _MOST_CANDIDATES = 1 << 20
 
 
 class OffsetAlignment:
-    """The comparison of two sides whose offsets are the same ones. ``unread``: how many records the other side has
-    where a side cannot be read, by the place in its list. ``erased``: what an erasure did to the left side.
-    ``schema_ids``: the schemas of both."""
+    """The comparison of two sides whose offsets are the same ones. ``erased`` has what an erasure did to the left side,
+    and ``schema_ids`` the schemas of both."""
 
     def __init__(
         self, left: SideReader, right: SideReader, tally: Tally, erased: ErasedRecords | None = None,
@@ -53,6 +52,8 @@ class OffsetAlignment:
         self.sides: dict[Hand, SideReader] = {"left": left, "right": right}
         self.tally, self._erased, self._schema_ids = tally, erased, schema_ids
         self.unread: dict[Hand, dict[int, int]] = {"left": {}, "right": {}}
+        """How many records the other side has where a side cannot be read, by the place in the list ``unread`` of that
+        side."""
         self._hasher = KeyHasher()
         self._window = DifferingRecords(tally)
         self._group = 1

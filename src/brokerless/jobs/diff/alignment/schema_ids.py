@@ -38,7 +38,7 @@ class SchemaPaths:
 
 
 class SchemaIds:
-    """The schemas that both sides name. ``topic``: that of the records."""
+    """The schemas that both sides name for the records of ``topic``."""
 
     def __init__(self, paths: SchemaPaths, topic: str | None) -> None:
         self._paths, self._topic = paths, topic
@@ -103,13 +103,14 @@ def _frame(frames: Frames, code: int) -> Frame | None:
 
 
 class _Framed:
-    """Records with what they name as their schemas. ``frames``: of keys, and of values."""
+    """Records with what they name as their schemas."""
 
     def __init__(self, columns: RecordColumns) -> None:
         self._columns = columns
         batch = contents_batch(columns)
         self._headers: Column = batch.column("headers")
         self.frames = {side: framing.find_frames(batch.column(side), side, self._headers) for side in ("key", "value")}
+        """The frames of keys, and those of values."""
 
     def without_ids(self) -> RecordColumns:
         """Return the records with zeros for all IDs of schemas."""

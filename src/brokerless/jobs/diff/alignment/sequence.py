@@ -39,12 +39,13 @@ _ROW = np.dtype([("offset", "i8"), ("timestamp", "i8"), ("body", "u8"), ("conten
 
 
 class _HashStream:
-    """The records of one side, but control records and those that were aborted. ``rows``: those that come next, about
-    :data:`WINDOW` of them. ``add_aborted`` gets the offsets of aborted ones."""
+    """The records of one side, except control records and those that were aborted, whose offsets ``add_aborted``
+    gets."""
 
     def __init__(self, side: SideReader, hasher: KeyHasher, add_aborted: Callable[[Int64s], None]) -> None:
         self.side, self._add_aborted = side, add_aborted
         self.rows = np.zeros(0, _ROW)
+        """The records that come next, about :data:`WINDOW` of them."""
         self.has_ended = False
         self.reached = -1
         """The offset of the record that was dropped last."""
@@ -89,9 +90,9 @@ class _HashStream:
 
 
 class SequenceAlignment:
-    """The comparison of two sides with the same order. ``anchors``: pairs of offsets that are one record, in order:
-    int64, shape ``(n, 2)``. Differences have the offsets of the left side; of records that only the right side has,
-    its own."""
+    """The comparison of two sides with the same order. ``anchors`` are pairs of offsets that are one record, in order:
+    int64, shape ``(n, 2)``. Differences have the offsets of the left side; of records that only the right side has, its
+    own."""
 
     def __init__(self, left: SideReader, right: SideReader, tally: Tally, anchors: Int64s) -> None:
         self.tally = tally

@@ -45,31 +45,38 @@ _NOT_DECODED = MAX_INT64
 
 @dataclass(frozen=True, slots=True)
 class SideSettings:
-    """How a side is read. ``quick``: batches are compared by their headers, and only those that differ are read, so
-    that no other checksum is verified. The common offsets are ``start <= offset < end``; ``to_the_end``: it ends there
-    itself, so that what follows is of interest as well. ``recode``: puts other bytes in place of keys and values, by
-    which records are compared. ``last_headers``: those of the last segment, where they were read before."""
+    """How a side is read."""
 
     start: int
+    """The first of the common offsets."""
     end: int
+    """The offset after the last of the common offsets."""
     quick: bool = False
+    """Whether batches are compared by their headers, and only those that differ are read, so that no other checksum is
+    verified."""
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     to_the_end: bool = False
+    """Whether the side itself ends at ``end``, so that what follows is of interest as well."""
     recode: Callable[[RecordColumns], RecordColumns] | None = None
+    """Puts other bytes in place of keys and values, by which records are compared."""
     last_headers: Sequence[Chunk] = ()
+    """The headers of the last segment, where they were read before."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchRows:
-    """Valid batches of one file, by offset: those from row ``at`` to row ``stop`` of a chunk. ``firsts`` and ``ends``:
-    the first offset of each batch of the chunk, and the one after its last (int64)."""
+    """Valid batches of one file, by offset, which are adjacent rows of a chunk."""
 
     chunk: Chunk
     path: str
     all_firsts: Int64s
+    """The first offset of each batch of the chunk (int64)."""
     all_ends: Int64s
+    """The offset after the last one of each batch of the chunk (int64)."""
     at: int
+    """The row of the first of these batches in the chunk."""
     stop: int
+    """The row after that of the last of these batches."""
 
     def __len__(self) -> int:
         return self.stop - self.at
@@ -104,18 +111,20 @@ class BatchRows:
 class SideReader:
     """One side of a partition. Batches are taken in order (:meth:`peek`, :meth:`skip`), or decoded (:meth:`pull`).
 
-    ``unknown``: records that have no common offset, by cause; ``unread``: where it cannot be read, so far; ``gone``:
-    offsets that were deleted while it was read; ``is_sparse``: whether batches have fewer records than offsets;
-    ``was_cleaned``: whether batches have a delete horizon, which only the cleaner sets. Each batch that was peeked is
-    preceded by all that is to say of the offsets before it.
+    Each batch that was peeked is preceded by all that is to say of the offsets before it.
     """
 
     def __init__(self, partition: PartitionPath, settings: SideSettings, report: Report, done: Done) -> None:
         self.partition, self.settings = partition, settings
         self.unread: list[Unread] = []
+        """Where the side cannot be read, so far."""
         self.gone: list[tuple[int, int]] = []
+        """Offsets that were deleted while it was read: the first of each range, and the one after its last."""
         self.unknown: list[tuple[str, Int64s]] = []
+        """Records that have no common offset: the cause, and their offsets on this side."""
         self.is_sparse = self.was_cleaned = False
+        """Whether batches have fewer records than offsets. ``was_cleaned`` is whether batches have a delete horizon,
+        which only the cleaner sets."""
         self.last: BatchRows | None = None
         """The batch that was taken last without being decoded."""
         self._report, self._done = report, done

@@ -23,9 +23,10 @@ _ENTRY = np.dtype([("offset", "i8"), ("on_left", "?"), ("on_right", "?"), ("left
 
 @dataclass(slots=True)
 class _Runs:
-    """Runs of adjacent offsets, the first ``most`` of them; the rest is counted."""
+    """Runs of adjacent offsets: the first ones, and how many more there are."""
 
     most: int
+    """How many runs are listed; the rest is counted."""
     runs: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     more: int = 0
     last: int = -2
@@ -47,17 +48,20 @@ class _Runs:
 
 @dataclass(slots=True)
 class Tally:
-    """What a comparison has found so far. ``limit``: how many differences are listed, None for all. ``records`` and
-    ``same`` count records; ``causes`` counts all that are not simply the same; ``counted``, those with an offset each,
-    by what they are."""
+    """What a comparison has found so far."""
 
     allowed: Collection[str]
     limit: int | None
+    """How many differences are listed; None for all."""
     records: int = 0
+    """How many records were counted."""
     same: int = 0
+    """How many of ``records`` are the same."""
     causes: Counter[str] = field(default_factory=Counter[str])
+    """How many records each cause has, except those that are simply the same."""
     differing: Counter[str] = field(default_factory=Counter[str])
     counted: Counter[tuple[What, str]] = field(default_factory=Counter["tuple[What, str]"])
+    """How many of the records in ``causes`` have an offset each, by what they are and by cause."""
     _runs: dict[tuple[What, str], _Runs] = field(default_factory=dict[tuple[What, str], _Runs])
 
     def add_same(self, records: int, cause: str | None = None, of_these: int | None = None) -> None:

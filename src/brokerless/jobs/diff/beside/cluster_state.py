@@ -53,10 +53,11 @@ class StateDifference:
 
 @dataclass(frozen=True, slots=True)
 class _StateValue:
-    """``shown`` is what is printed of it."""
+    """A value of a cluster's state: what is compared, and what is shown."""
 
     exact: object
     shown: str
+    """What is printed of it."""
 
 
 ClusterState = Cluster | RunningCluster | None

@@ -29,15 +29,16 @@ GroupKey = tuple[str, bool]
 
 @dataclass(frozen=True, slots=True)
 class PositionDifference:
-    """A group's position that is another one on the right. ``cause``: one of those of positions in :data:`CAUSES`.
-    ``records``: how many it reads again, or does not get; 0 where that is not the difference."""
+    """A group's position that is another one on the right."""
 
     topic: str
     partition: int
     cause: str
+    """One of the causes of positions in :data:`CAUSES`."""
     left_offset: int | None
     right_offset: int | None
     records: int = 0
+    """How many records the group reads again, or does not get; 0 where that is not the difference."""
 
     def __str__(self) -> str:
         where = f"{names.partition_directory(self.topic, self.partition)}"
@@ -52,14 +53,16 @@ class PositionDifference:
 
 @dataclass(frozen=True, slots=True)
 class GroupDiff:
-    """A group on both sides. ``positions``: how many it has on either side; ``same``: how many of them are at the same
-    record. ``differences``: those that are not, and are not allowed."""
+    """A group on both sides."""
 
     group: str
     is_share_group: bool
     positions: int
+    """How many positions it has on either side."""
     same: int
+    """How many of the positions are at the same record."""
     differences: tuple[PositionDifference, ...] = ()
+    """The positions that are not at the same record, and whose causes are not allowed."""
 
     @property
     def is_same(self) -> bool:
@@ -81,15 +84,17 @@ class Counterpart:
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """How groups are compared. ``topics``: positions in these alone; None for all. ``partitions``: in those with these
-    numbers alone; empty for all. ``targets``: where positions of the left side are, if offsets or names are others on
-    the right one; those in other partitions are left out then."""
+    """How groups are compared."""
 
     allowed: Collection[str]
     topics: Collection[str] | None
+    """The topics whose positions are compared; None for all."""
     max_batch_bytes: int
     targets: Mapping[TopicPartition, Counterpart] | None = None
+    """Where positions of the left side are, if offsets or names are others on the right one; those in other partitions
+    are left out then."""
     partitions: Collection[int] = ()
+    """The numbers of the partitions whose positions are compared; empty for all."""
 
     def has(self, position: GroupPosition) -> bool:
         """Return whether a position is in one of the partitions that are compared."""
@@ -108,7 +113,8 @@ class _SidePartitions:
     replicas: Mapping[TopicPartition, PartitionPath]
     max_batch_bytes: int
     others: Mapping[TopicPartition, PartitionPath] = field(default_factory=dict[TopicPartition, PartitionPath])
-    """Those of the other side where its offsets are the same, in which the records of a live partition are counted."""
+    """The partitions of the other side where its offsets are the same, in which the records of a live partition are
+    counted."""
     ends: dict[TopicPartition, int | None] = field(default_factory=dict[TopicPartition, "int | None"])
 
     def end_of(self, place: TopicPartition) -> int | None:

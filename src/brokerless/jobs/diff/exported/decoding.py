@@ -42,13 +42,15 @@ _SLACK = 64
 
 @dataclass(frozen=True, slots=True)
 class DecodedColumns:
-    """What a table has of decoded keys and values. ``types``: of both columns. ``formats``: how both were decoded, None
-    where the table does not say it. ``named_by``: as :class:`KnownColumn` has it."""
+    """What a table has of decoded keys and values."""
 
     form: Form
     types: tuple[pa.DataType, pa.DataType]
+    """The types of both columns."""
     formats: tuple[str | None, str | None]
+    """How both columns were decoded; None where the table does not say it."""
     named_by: tuple[tuple[int, ...], tuple[int, ...]]
+    """What :class:`KnownColumn` has as ``named_by``, for both columns."""
 
     @classmethod
     def of(cls, form: Form, schema: pa.Schema, state: ExportState) -> DecodedColumns:

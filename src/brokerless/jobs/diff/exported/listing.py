@@ -30,12 +30,14 @@ _TOPIC = "topic="
 
 @dataclass(frozen=True, slots=True)
 class TablePartition(CopiedPartition):
-    """A partition of a topic's table. ``form``: what the table is; ``store``: the directory that was exported to;
-    ``decoded``: its columns of keys and values, where these are decoded."""
+    """A partition of a topic's table."""
 
     form: ExportForm = "parquet"
+    """What the table is."""
     store: Location = field(default_factory=lambda: Location(""))
+    """The directory that was exported to."""
     decoded: DecodedColumns | None = None
+    """The table's columns of keys and values, where these are decoded."""
 
 
 def table_form(location: Location) -> ExportForm | None:

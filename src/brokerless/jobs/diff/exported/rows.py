@@ -42,12 +42,14 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class CopyNotes:
-    """What is recorded while a partition is copied, in files of the ``directory``. ``unread``: offsets of files that
-    cannot be read; ``hasher``: of decoded values."""
+    """What is recorded while a partition is copied, in files of a directory."""
 
     directory: Path
+    """The directory of these files."""
     hasher: ValueHasher
+    """The hasher of decoded values."""
     unread: list[Unread] = field(default_factory=list[Unread])
+    """The offsets of files that cannot be read."""
 
     @property
     def repeated(self) -> Path:

@@ -28,7 +28,7 @@ ClientConfig = str | Mapping[str, str] | None
 
 @dataclass(frozen=True, slots=True)
 class RunningPartition(CopiedPartition):
-    """A partition of a running cluster; ``begin`` and ``end`` are its log start offset and its high watermark."""
+    """A partition of a running cluster. Its log start offset is ``begin``, and its high watermark is ``end``."""
 
     client: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
@@ -39,18 +39,23 @@ class RunningPartition(CopiedPartition):
 
 @dataclass(frozen=True, slots=True)
 class RunningCluster:
-    """What a running cluster says beside its records: the positions of groups, and by what it is called each setting,
-    topic, ACL and user; None for what it does not let this client know, with the reason in ``denied``. ``hidden``: what
-    settings are of (a topic, ``broker 1``) that this client may not describe."""
+    """What a running cluster says of itself besides its records. What it does not let this client know is None."""
 
     url: str
     groups: Mapping[str, Mapping[TopicPartition, int]] | None
+    """The positions of each group."""
     settings: Mapping[str, str | None] | None
+    """The value of each setting, by what it is called, as in ``broker 1: log.retention.ms``."""
     topics: Mapping[str, str]
+    """What each topic has, as a text, by its name."""
     acls: Collection[str] | None
+    """Each ACL as a text."""
     users: Collection[str] | None
+    """Each user with a mechanism, as a text."""
     denied: Mapping[str, str]
+    """The reason for each part that the cluster does not let this client know, by the part's name."""
     hidden: Collection[str] = ()
+    """The topics and brokers (``broker 1``) whose settings this client may not describe."""
 
 
 def is_live(path: object) -> bool:

@@ -26,12 +26,13 @@ _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", p
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """A partition that a consumer reads. ``begin``: asks for its log start offset: records may be deleted meanwhile.
-    ``stable``: asks for the offset up to which a consumer of this isolation gets records."""
+    """A partition that a consumer reads."""
 
     batches: Callable[[], Iterator[pa.RecordBatch]]
     begin: Callable[[], int]
+    """Asks for the log start offset, as records may be deleted meanwhile."""
     stable: Callable[[], int]
+    """Asks for the offset up to which a consumer of this isolation gets records."""
 
 
 @contextmanager

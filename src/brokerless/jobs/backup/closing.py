@@ -107,8 +107,8 @@ class _Closing:
     """Markers of transactions whose decision the coordinator's log has not any more."""
     paths: dict[str, PartitionPath] = field(default_factory=dict[str, PartitionPath])
     positions: dict[TopicPartition, int] = field(default_factory=dict[TopicPartition, int])
-    """Those of groups in what came in, by what they are positions in; and of each log of groups, as far as it was read
-    for them."""
+    """The positions of groups in what came in, by what they are positions in; and of each log of groups, how far it was
+    read for them."""
 
     def begin(self) -> None:
         """Find what was decided between the two looks at the logs of transactions, or was not complete."""

@@ -75,7 +75,7 @@ class BackupResult:
     """What is unexpected in the files that were read."""
     dry_run: bool
     joined: JoinedSet | None = None
-    """Of the run of one host in a set: what all parts are together, as far as they are there."""
+    """What all parts of a set are together, as far as they are there; for the run of one host in a set."""
 
     __repr__ = short_repr
     _repr_html_ = short_html

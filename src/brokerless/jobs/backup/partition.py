@@ -68,7 +68,7 @@ class SourceReplica:
 
     files: PartitionFiles
     node_id: int
-    """-1 where it is not known."""
+    """The ID of the disk's node; -1 where it is not known."""
     directory: str
     """The path of the log directory."""
 
@@ -90,7 +90,7 @@ class BackupTask:
     dry_run: bool
     cut_at: int | None = None
     """Where the log of a running broker ended at the cut; after that, it is read to whole transactions, up to the limit
-    of ``replicas``. None for a log without a cut."""
+    of ``replicas``. None for other logs."""
     cut_epochs: Epochs = ()
     """The leader epochs of the log at the cut."""
     erased: ErasedPlaces | None = None
@@ -117,9 +117,9 @@ class BackupTaskResult:
     """A partition of the new snapshot and its segments, or the reason why the snapshot lacks it."""
 
     partition: SnapshotPartition | None
-    """None where the partition is missing."""
+    """The partition of the snapshot; None where it is missing."""
     missing: MissingPartition | None
-    """The reason; None where the partition is in the snapshot."""
+    """The partition that is missing, with the reason; None where the snapshot has it."""
     segments: tuple[SnapshotSegment, ...]
     findings: tuple[Finding, ...]
     markers: Mapping[int, int] = field(default_factory=dict[int, int])
@@ -185,7 +185,7 @@ class _Taken:
     """The replica with the history that counts."""
     start: int
     end: int
-    """The offset after the last one."""
+    """The offset after the last one of the log."""
     epochs: Epochs
     losses: Sequence[Loss]
     is_compacted: bool

@@ -32,7 +32,7 @@ class PreviousPartition:
 
     partition: SnapshotPartition
     segments: tuple[SnapshotSegment, ...]
-    """In the order of their offsets."""
+    """Its segments, in the order of their offsets."""
     is_whole: bool
     """Whether no segment was left out because objects of it are gone or were cut."""
 

@@ -28,7 +28,7 @@ class SecondLook:
     """The result of the second look at the disks, after all partitions were read."""
 
     results: tuple[BackupTaskResult, ...]
-    """Those of the partitions that the cluster has now."""
+    """The results of the partitions that the cluster has now."""
     metadata: MetadataReplica | None
     """The replica of the metadata that is stored; None where no disk has it."""
     metadata_end: MetadataEnd | None

@@ -58,7 +58,7 @@ class CheckResult:
     place: str
     """Where the backup is."""
     snapshots: tuple[Snapshot, ...]
-    """Those that were checked."""
+    """The snapshots that were checked."""
     objects: int
     """How many objects these snapshots name."""
     size: int

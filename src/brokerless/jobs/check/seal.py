@@ -31,12 +31,16 @@ from brokerless.values import LenientValue, WrongJsonError
 
 
 class SealedSnapshot(LenientValue, frozen=True):
-    """A snapshot as it was: the name of its files, its JSON, and in Base64 its list of segments and signature."""
+    """A snapshot as it was when it was sealed."""
 
     name: str
+    """The name of its files."""
     json: str
+    """Its JSON."""
     segments: str
+    """Its list of segments in Base64."""
     signature: str | None = None
+    """Its signature in Base64; None without one."""
 
     def __post_init__(self) -> None:
         if parse_stem(self.name) is None:

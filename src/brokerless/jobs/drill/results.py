@@ -23,11 +23,11 @@ class DrillCheck:
     counts: Mapping[str, int]
     """How much was tried, by what was counted."""
     findings: tuple[Finding, ...]
-    """Including findings that are only worth knowing."""
+    """What was found, including what is only worth knowing."""
     is_clean: bool
     """Whether a cluster has all that the snapshot says, as far as this check shows it."""
     duration: int
-    """In ms."""
+    """How long it took (ms)."""
     lost: tuple[str, ...] = ()
     """What could not be rebuilt, as texts for people."""
 
@@ -59,7 +59,7 @@ class DrillResult:
     not_tried: tuple[str, ...]
     """For people, what the checks do not show."""
     partitions: tuple[str, ...] | None = None
-    """Those that alone were tried, if some were chosen."""
+    """The names of the partitions that alone were tried; None for all."""
     kafka: str | None = None
     """The version of the broker that was started, if one was."""
 

@@ -30,7 +30,7 @@ class NodeListener:
     host: str
     port: int
     protocol: str | None
-    """One of :data:`PROTOCOLS`; None where it is not known."""
+    """The security protocol, one of :data:`PROTOCOLS`; None where it is not known."""
 
     @property
     def address(self) -> str:

@@ -92,7 +92,6 @@ class RebuildOptions:
     """The options of a rebuild."""
 
     data: Data = "copy"
-    """How partitions get to the new directories."""
     mapping: str | None = None
     """The path of a mapping file."""
     level: int | None = None
@@ -115,7 +114,6 @@ class RebuildOptions:
     is_chosen: Callable[[str, int], bool] | None = None
     """Returns whether a partition of a snapshot is rebuilt, by topic and number; None for all."""
     point: PointInTime | None = None
-    """Where a snapshot's logs end, if that is before their ends."""
     pause_retention: bool = False
     """Whether nothing is deleted by its age."""
     has_keys: bool = False
@@ -149,12 +147,14 @@ class Rebuild:
     cluster: Cluster
     """The state that the metadata's snapshot has."""
     offset: int
-    """The offset in the snapshot's name, which has ``epoch`` as well."""
+    """The offset in the snapshot's name."""
     epoch: int
+    """The epoch in the snapshot's name."""
     timestamp_ms: int
     voters: tuple[Row, ...] | None
     """The voters of a dynamic quorum; None for a static one."""
     held: Mapping[TopicPartition, Sequence[HeldReplica]]
+    """The replicas that are kept, by partition."""
     lost: tuple[str, ...]
     """What could not be recovered, as texts for people."""
     findings: tuple[Finding, ...]
@@ -170,6 +170,7 @@ class Rebuild:
     remote_epochs: Mapping[TopicPartition, Epochs] = field(default_factory=dict[TopicPartition, Epochs])
     """The leader epochs of remote segments, for partitions whose own are damaged."""
     paused: tuple[PausedRetention, ...] = ()
+    """The topics whose ``retention.ms`` was set to -1."""
 
     __repr__ = short_repr
     _repr_html_ = short_html
@@ -214,8 +215,7 @@ def _refuse_repeated(disks: Sequence[Disk]) -> None:
 
 
 def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Rebuild:
-    """Return what would be written into ``to``, and what is lost. Raises :class:`UsageError` for disks of several
-    clusters and for what cannot be written, and UnreadableError."""
+    """Plan a rebuild. Raises UnreadableError, and UsageError for disks of several clusters and what is not writable."""
     if options.reset_to is not None and options.data == "in-place":
         raise UsageError("in place no log is changed, and positions are in logs; give --data copy or link")
     findings: list[Finding] = [

@@ -38,7 +38,7 @@ class HeldReplica:
     restart: Restart | None
     """What its recovery does; None where that is not known."""
     placement: Placement
-    """By the metadata of the cluster that was."""
+    """The replica's placement by the metadata of the cluster that was."""
 
     @property
     def limits(self) -> tuple[int, int]:

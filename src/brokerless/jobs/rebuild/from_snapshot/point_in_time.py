@@ -46,7 +46,7 @@ class VectorRow(LenientValue, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class PointInTime:
-    """A point in time at which logs end."""
+    """A point in time at which the logs of a snapshot end, if that is before their ends."""
 
     until: int | None = None
     """Logs end before their first record of this time (ms) or later; None where ``rows`` say where they end."""

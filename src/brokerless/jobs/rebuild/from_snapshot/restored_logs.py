@@ -31,7 +31,7 @@ class RestoredLogs:
 
     def __init__(self, cluster: Cluster, max_batch_bytes: int | None) -> None:
         self.findings: list[Finding] = []
-        """Those of the logs that are written."""
+        """The findings about the logs that are written."""
         self.lost: list[str] = []
         """What is lost of the logs that are written, as texts for people."""
         self._cluster = cluster

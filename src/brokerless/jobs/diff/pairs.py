@@ -155,7 +155,7 @@ class Pair:
     erasure: ErasureClaims | None = None
     """What was erased of the left side, for the right one."""
     equal: EqualSegments | None = None
-    """What both begin with, by the SHA-256 of their segments, and which is not read."""
+    """The segments that both begin with, by their SHA-256; they are not read."""
     decoding: TableDecoding | None = None
     """How the bytes of one side are decoded, where the other one is a decoded table."""
     is_table_lacking: bool = False

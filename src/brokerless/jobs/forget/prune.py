@@ -38,11 +38,11 @@ class PruneResult:
 
     place: str
     objects: int
-    """How many objects no snapshot names that are old enough."""
+    """How many objects are named by no snapshot and are old enough."""
     size: int
     """Bytes of ``objects``."""
     young: int
-    """How many objects no snapshot names that are not old enough."""
+    """How many objects are named by no snapshot and are not old enough."""
     findings: tuple[Finding, ...]
     is_applied: bool
     """Whether ``objects`` are removed, except for those that are held and those among the findings."""

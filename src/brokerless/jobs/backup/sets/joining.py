@@ -50,7 +50,7 @@ class JoinedSet:
     nodes: tuple[int, ...]
     """The IDs of the nodes that have a part."""
     awaited: tuple[int, ...]
-    """The IDs of the nodes that lead something which no part has, and that have no part themselves."""
+    """The IDs of the nodes without a part that lead something which no part has."""
     findings: tuple[Finding, ...]
     """About parts that cannot be read, partitions that no part has, and transactions that may be divided."""
 

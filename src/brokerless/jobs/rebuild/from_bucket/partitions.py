@@ -37,7 +37,7 @@ _NEEDED: tuple[ObjectKind, ...] = ("leader_epoch_checkpoint", "snapshot")
 
 @dataclass(frozen=True, slots=True)
 class MissingOffsets:
-    """Offsets of a partition that no segment has which is taken."""
+    """Offsets of a partition that are in none of the segments that are taken."""
 
     first: int
     """The first of them."""
@@ -107,7 +107,7 @@ class BucketPartition:
     """The newest leader epoch of all of its objects; -1 for none."""
     findings: tuple[Finding, ...]
     missing: tuple[MissingOffsets, ...] = ()
-    """Offsets that no segment has which is taken, though there was a segment."""
+    """Offsets that are in none of the segments that are taken, though there was a segment."""
     objects: tuple[int, ...] = ()
     """How many objects each of the segments has."""
 

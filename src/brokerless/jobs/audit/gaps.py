@@ -24,17 +24,20 @@ _MOST = 1000
 
 @dataclass(slots=True)
 class GapCheck:
-    """Follows a partition's intact batches. ``absent``: offsets between batches that are in none; ``is_compacted``:
-    whether there is a sign of compaction so far, or one is known beforehand; ``is_always_compacted``: of a topic that
-    is, so that no gap is reported. Only what is missing after ``log_start_offset`` is reported, and counted in
-    ``missing``; ``has_wrappers``: whether there are messages before which gaps do not show."""
+    """Follows a partition's intact batches, and finds the offsets that are missing between them."""
 
     is_compacted: bool = False
+    """Whether there is a sign of compaction so far, or one is known beforehand."""
     log_start_offset: int = 0
+    """Only what is missing after this offset is reported, and counted in ``missing``."""
     is_always_compacted: bool = False
+    """Whether the topic is compacted, so that no gap is reported."""
     absent: int = 0
+    """How many offsets between batches are in no batch."""
     missing: int = 0
+    """How many of the absent offsets are after the log start offset."""
     has_wrappers: bool = False
+    """Whether there are wrapper messages (of v0 and v1), before which gaps do not show."""
     next_offset: int | None = None
     _found: list[Finding] = field(default_factory=list[Finding])
 

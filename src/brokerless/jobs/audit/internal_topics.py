@@ -37,8 +37,11 @@ def check_internal_topics(
     replicas: Mapping[TopicPartition, LivePartition],
     there: Iterable[TopicPartition],
 ) -> Iterator[Finding]:
-    """``tables``: those of :data:`TABLES`, of the same log directory. ``replicas`` are what was read of it, and
-    ``there`` all live partitions that it has."""
+    """Yield findings about open transactions and committed offsets, by comparing partitions with the internal topics.
+
+    ``tables`` are those of :data:`TABLES`, of the same log directory; ``replicas`` are what was read of it, and
+    ``there`` all live partitions that it has.
+    """
     there = frozenset(there)
     yield from _transactions(tables, replicas, there)
     yield from _groups(tables, replicas)

@@ -74,15 +74,8 @@ MOST_OF_A_KIND = 1000
 
 @dataclass(frozen=True, slots=True)
 class PartitionAudit:
-    """What is in one partition, and what is to say of it.
-
-    ``summary`` adds up the batches that are as they were written; records count from the log start offset on.
-    The log has ``start_offset <= offset < end_offset``. ``batches_by_magic``: how many batches have which format.
-    ``committed``, ``aborted``, ``open``: transactions; of ``transactions_without_data`` there is nothing but the
-    marker. ``left_out``: how many findings of a kind are not in ``findings``, as there are too many.
-    ``missing_offsets``: how many offsets before the end or the high watermark are in no intact batch; None where that
-    is not known, as compaction may have taken them.
-    """
+    """A partition's audit: what its log contains, and the findings about it. The log has
+    ``start_offset <= offset < end_offset``."""
 
     topic: str | None
     partition: int | None
@@ -90,18 +83,27 @@ class PartitionAudit:
     state: names.PartitionState
     segments: int
     summary: SegmentSummary
+    """The sums over the batches that are as they were written; records count from the log start offset on."""
     start_offset: int
     end_offset: int
     batches_by_magic: dict[int, int]
+    """How many batches have each format."""
     committed: int
+    """How many transactions were committed."""
     aborted: int
+    """How many transactions were aborted."""
     open: tuple[OpenTransaction, ...]
+    """The transactions that have not ended."""
     transactions_without_data: int
+    """How many transactions have nothing in the log but their marker."""
     topic_id: tuple[str, str] | None
     """The topic's ID, and the path of the file that says so."""
     findings: tuple[Finding, ...]
     left_out: dict[str, int]
+    """By kind, how many findings are not in ``findings``, as there are too many."""
     missing_offsets: int | None
+    """How many offsets before the end or the high watermark are in no intact batch; None where that is not known, as
+    compaction may have taken them."""
 
     __repr__ = short_repr
     _repr_html_ = short_html

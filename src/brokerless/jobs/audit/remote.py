@@ -168,14 +168,16 @@ def show_cost(cost: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _KnownPartitions:
-    """Which partitions' segments can be looked up here: ``here`` are the partitions of the metadata, of ``count``.
-    ``topics``: IDs of the cluster's topics, and of those that the metadata has: others may be another cluster's.
-    ``newest``: the timestamp of the last event in each partition of the metadata (ms)."""
+    """The partitions whose segments can be looked up in the metadata here."""
 
     here: frozenset[int]
+    """The partitions of the metadata's topic that are here."""
     count: int | None
+    """How many partitions the metadata's topic has; None where that is not known."""
     topics: frozenset[str]
+    """IDs of the cluster's topics, and of those that the metadata has; others may be another cluster's."""
     newest: Mapping[int, int]
+    """The timestamp of the last event in each partition of the metadata (ms)."""
 
     @classmethod
     def of(cls, directory: LogDirectory, here: Collection[int], metadata: RemoteMetadata) -> _KnownPartitions:

@@ -29,7 +29,8 @@ class SequenceCheck:
     _known: dict[int, tuple[int, int, int]] = field(default_factory=dict[int, tuple[int, int, int]])
 
     def follow(self, chunk: Chunk, path: str, absent: Int64s) -> Iterator[Finding]:
-        """``absent``: the number of offsets missing before each batch."""
+        """Yield findings about the sequences of a chunk's batches. ``absent`` is the number of offsets missing before
+        each batch."""
         batches = chunk.batches
         rows = np.flatnonzero((batches.producer_id > layouts.NO_PRODUCER_ID) & (batches.base_sequence >= 0))
         if not len(rows):

@@ -43,13 +43,14 @@ class OpenTransaction:
 
 @dataclass(slots=True)
 class TransactionCheck:
-    """Follows a partition's intact batches. ``snapshots``: its producer snapshots, which are compared on the way.
-    ``is_by_brokers``: brokers write all of its batches, and so stamp them. ``recorded``: its transaction indexes, for
-    markers that are not in the log any more."""
+    """Follows the transactions in a partition's intact batches."""
 
     snapshots: Sequence[DirectoryEntry] = ()
+    """The partition's producer snapshots, which are compared on the way."""
     is_by_brokers: bool = False
+    """Whether brokers write all of its batches, and so stamp them."""
     recorded: RecordedAborts = field(default_factory=RecordedAborts)
+    """The partition's transaction indexes, for markers that are not in the log any more."""
     committed: int = 0
     aborted: int = 0
     without_data: int = 0
@@ -64,7 +65,8 @@ class TransactionCheck:
     )
 
     def follow(self, chunk: Chunk, path: str, is_whole: bool) -> Iterator[Finding]:
-        """``is_whole``: no offset is missing so far, so that all that a broker saw is here."""
+        """Yield findings about the transactions of a chunk. With ``is_whole``, no offset is missing so far, so that all
+        that a broker saw is here."""
         batches = chunk.batches
         if self._first_offset is None:
             self._first_offset = int(batches.entry_offset[0])

@@ -18,23 +18,26 @@ _FEWEST = 16
 
 @dataclass(frozen=True, slots=True)
 class BatchRun:
-    """Batches in order. ``is_intact``: neighbours that stay unchanged; others have to be decoded, and ``superseded``
-    are the flags of their rows (bool), None where those are not known yet."""
+    """Batches in order, which are either all written unchanged or all decoded."""
 
     batches: Batches
     is_intact: bool
+    """Whether they are neighbours that stay unchanged; others have to be decoded."""
     superseded: Bools | None
+    """The flags of the rows of batches that are decoded (bool); None where those are not known yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecidedRuns:
-    """``gone``: how many batches have no record that stays, and are in none of ``runs``; ``gone_records``,
-    ``gone_bytes``: of these."""
+    """Runs of batches to write, and counts of what goes."""
 
     runs: tuple[BatchRun, ...]
     gone: int
+    """How many batches have no record that stays, and are in none of ``runs``."""
     gone_records: int
+    """How many records these batches have."""
     gone_bytes: int
+    """The size of these batches in bytes."""
 
 
 class DecidedBatches:

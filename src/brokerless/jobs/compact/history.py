@@ -40,19 +40,22 @@ _NO_SPANS = np.empty((0, 2), np.int64)
 
 @dataclass(slots=True)
 class History:
-    """``end_offset``: where the log ends; ``last_stable_offset``: the first open transaction, or that. ``markers``: the
-    offsets of the markers that ended a transaction with data in the log, sorted; ``aborted``: by producer ID, the first
-    offset and the marker's of each aborted one (int64, shape ``(n, 2)``). ``producers``: those that a broker knows at
-    the given time. ``largest_timestamps``: in ms, by the base offset of each segment; -1 where there is none.
-    ``open_transaction``: the producer ID and first offset of the first open one."""
+    """The transactions and producers of a log, on which it depends what compaction may remove."""
 
     end_offset: int = 0
+    """The offset at which the log ends."""
     last_stable_offset: int = 0
+    """The first offset of the first open transaction, or ``end_offset`` without one."""
     markers: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    """The offsets of the markers that ended a transaction with data in the log, sorted."""
     aborted: SpansOfProducers = field(default_factory=dict[int, Int64s])
+    """By producer ID, the first offset and the marker's of each aborted transaction (int64, shape ``(n, 2)``)."""
     producers: dict[int, Producer] = field(default_factory=dict[int, Producer])
+    """The producers that a broker knows at the time for which the log was read."""
     largest_timestamps: dict[int, int] = field(default_factory=dict[int, int])
+    """The largest timestamp of each segment (ms), by its base offset; -1 where there is none."""
     open_transaction: tuple[int, int] | None = None
+    """The producer ID and first offset of the first open transaction; None without one."""
 
     def is_aborted(self, batches: Batches) -> Bools:
         """Return which batches are data of an aborted transaction."""

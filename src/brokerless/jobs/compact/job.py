@@ -45,12 +45,13 @@ from brokerless.progress import Done, Report, ignore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactTask(PartitionTask):
-    """One partition to compact. ``checkpoint``: the offset up to which it was cleaned. ``is_copied``: its topic is not
-    compacted."""
+    """One partition to compact."""
 
     settings: CompactSettings
     checkpoint: int | None = None
+    """The offset up to which it was cleaned before; None where none is recorded."""
     is_copied: bool = False
+    """Whether it is copied, as its topic is not compacted."""
 
     @property
     def size(self) -> int:
@@ -60,20 +61,22 @@ class CompactTask(PartitionTask):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CompactResult(PartitionResult[CompactTask]):
-    """What became of one partition. Offsets are those of the log; what is before ``clean_offset`` is clean now.
-    ``removed``: counts by the names of :data:`REMOVED`. ``open_transaction``: the producer ID and first offset of the
-    open transaction that holds compaction back, None without one. ``damages`` kept it from being written."""
+    """The result of compacting one partition. Offsets are those of the log."""
 
     totals: CompactTotals = field(default_factory=CompactTotals)
     removed: dict[str, int] = field(default_factory=dict[str, int])
+    """How much was removed, by the names of :data:`REMOVED`."""
     tombstones: Tombstones = field(default_factory=Tombstones)
     frequent_keys: tuple[FrequentKey, ...] = ()
     start_offset: int = 0
     end_offset: int = 0
     first_dirty_offset: int = 0
     clean_offset: int = 0
+    """The offset before which the log is clean now."""
     open_transaction: tuple[int, int] | None = None
+    """The producer ID and first offset of the open transaction that holds compaction back; None without one."""
     damages: tuple[Finding, ...] = ()
+    """The damage that kept the partition from being written."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the object that ``compact --json`` writes."""

@@ -25,7 +25,7 @@ class KeyHasher:
     """Hashes the keys of rows; all parts of one job use the same, so that hashes can be compared."""
 
     def __init__(self, key: bytes | None = None) -> None:
-        """``key``: 16 bytes, random by default."""
+        """Make a hasher with a key of 16 bytes, random by default."""
         key = secrets.token_bytes(16) if key is None else key
         self._words = np.uint64(int.from_bytes(key[:8], "little")), np.uint64(int.from_bytes(key[8:16], "little"))
 

@@ -10,11 +10,12 @@ _FIRST_BYTES = 1 << 12
 
 
 class RowFlags:
-    """Flags that are false until they are set, by the number of the row. ``bits``: uint8, the flag of row ``i`` is bit
-    ``i % 8`` of byte ``i // 8``, for kernels; it is another array after :meth:`reserve`."""
+    """Flags that are false until they are set, by the number of the row."""
 
     def __init__(self) -> None:
         self.bits = np.zeros(_FIRST_BYTES, np.uint8)
+        """For kernels: uint8, the flag of row ``i`` is bit ``i % 8`` of byte ``i // 8``. It is another array after
+        :meth:`reserve`."""
 
     def reserve(self, rows: int) -> None:
         """Makes room for so many rows."""

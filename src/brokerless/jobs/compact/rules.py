@@ -82,8 +82,8 @@ class CleanerRules:
         return found
 
     def decide(self, whole: WholeBatches, superseded: Bools, retain_legacy_tombstones: bool) -> Retained:
-        """``superseded``: the rows whose key has a later offset. Raises :class:`RefusedError` for what Kafka would not
-        write, and so leaves the partition unchanged."""
+        """Return which records stay. ``superseded`` are the rows whose key has a later offset. Raises
+        :class:`RefusedError` for what Kafka would not write, and so leaves the partition unchanged."""
         batches, rows, now = whole.batches, whole.columns.rows, self.settings.now_ms
         is_control, has_horizon = batches.is_control, batches.has_delete_horizon
         is_over = has_horizon & (batches.base_timestamp <= now)

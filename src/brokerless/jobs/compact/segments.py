@@ -16,15 +16,18 @@ SegmentGroup = tuple[SegmentPaths, ...]
 
 @dataclass(frozen=True, slots=True)
 class CleanableRange:
-    """Keys are looked for from ``first_dirty`` on and before ``first_uncleanable``; both offsets. Of each of ``groups``
-    one segment is made; those of ``rest`` stay. ``legacy_horizon_ms``: tombstones of v0 and v1 go in segments that were
-    changed no later."""
+    """The part of a log that can be cleaned, and its segments."""
 
     first_dirty: int
+    """The offset from which on keys are looked for."""
     first_uncleanable: int
+    """The offset before which keys are looked for."""
     groups: tuple[SegmentGroup, ...]
+    """The segments to clean; of each group, one segment is made."""
     rest: SegmentGroup
+    """The segments that stay."""
     legacy_horizon_ms: int
+    """Tombstones of v0 and v1 go in segments that were changed no later than this (ms since the epoch)."""
 
     @property
     def cleaned(self) -> SegmentGroup:
@@ -34,7 +37,7 @@ class CleanableRange:
 def find_cleanable(
     source: PartitionPath, history: History, settings: CompactSettings, checkpoint: int | None
 ) -> CleanableRange:
-    """``checkpoint``: the offset up to which the log was cleaned before."""
+    """Return the range that can be cleaned. ``checkpoint`` is the offset up to which the log was cleaned before."""
     segments = from_log_start(source).segments(source.segments)
     log_start = source.start_offset or 0
     first_dirty = log_start if checkpoint is None or settings.from_start else checkpoint

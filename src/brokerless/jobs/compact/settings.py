@@ -27,26 +27,31 @@ KEY_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class CompactSettings:
-    """Times in ms: ``delete_retention_ms`` and ``min_compaction_lag_ms`` as ``delete.retention.ms`` and so on;
-    ``now_ms`` is since the epoch. Sizes in bytes, as ``segment.bytes`` and ``segment.index.bytes``; ``key_bytes``:
-    memory for keys.
-
-    ``keep_active``: the last segment stays unchanged. ``from_start``: what was cleaned before counts as dirty.
-    ``kafka``: whose rules; those of 3.9 keep v0 and v1. ``dry_run``: everything is done but writing; ``top_keys``: how
-    many of the most frequent keys are found. Raises :class:`UsageError` for what Kafka would not take."""
+    """The settings of a compaction. Raises :class:`UsageError` for what Kafka would not take."""
 
     now_ms: int
+    """The time that counts as now (ms since the epoch)."""
     delete_retention_ms: int = 24 * 60 * 60 * 1000
+    """Kafka's ``delete.retention.ms``."""
     min_compaction_lag_ms: int = 0
+    """Kafka's ``min.compaction.lag.ms``."""
     segment_bytes: int = DEFAULTS.segment_bytes
+    """Kafka's ``segment.bytes``."""
     segment_index_bytes: int = DEFAULTS.segment_index_bytes
+    """Kafka's ``segment.index.bytes``."""
     keep_active: bool = False
+    """Whether the last segment stays unchanged."""
     from_start: bool = False
+    """Whether what was cleaned before counts as dirty."""
     kafka: KafkaRules = "4.4"
+    """The version whose rules apply; those of 3.9 keep v0 and v1."""
     key_bytes: int = KEY_BYTES
+    """Memory for keys, in bytes."""
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     dry_run: bool = False
+    """Whether everything is done but writing."""
     top_keys: int = 0
+    """How many of the most frequent keys are found."""
 
     def __post_init__(self) -> None:
         for name in ("now_ms", "delete_retention_ms", "min_compaction_lag_ms"):

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class CompactTotals:
-    """Counts of the whole partition, in and out; ``cleaned_bytes``: of the segments that were cleaned. ``keys``: how
-    many the dirty segments have. ``passes``: over these, for their keys."""
+    """Counts of the whole partition, before (in) and after (out) it was compacted. Sizes are in bytes."""
 
     batches_in: int = 0
     records_in: int = 0
@@ -17,8 +16,11 @@ class CompactTotals:
     records_out: int = 0
     bytes_out: int = 0
     cleaned_bytes: int = 0
+    """The size of the segments that were cleaned."""
     keys: int = 0
+    """How many keys the dirty segments have."""
     passes: int = 0
+    """How often the dirty segments were read for their keys."""
     segments_in: int = 0
     segments_out: int = 0
 

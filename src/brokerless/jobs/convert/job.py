@@ -63,16 +63,18 @@ LEFT_OUT = LOST | {
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """How all partitions are converted. ``config``: None for segments that begin where those of the source do, and are
-    split only where they would be larger than a segment can be. ``isolation``: read_committed leaves out what is
-    aborted or not yet decided. ``max_batch_bytes``: bytes that one batch may inflate to. ``dry_run``: everything is
-    done but writing."""
+    """The settings of a conversion, which are the same for all partitions."""
 
     target: ConversionTarget = field(default_factory=ConversionTarget)
     config: LogConfig | None = None
+    """The settings of the new segments. With None they begin where those of the source do, and are split only where
+    they would be larger than a segment can be."""
     isolation: Isolation = "read_uncommitted"
+    """With ``read_committed``, records that are aborted or not yet decided are left out."""
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    """How many bytes one batch may inflate to."""
     dry_run: bool = False
+    """Whether everything is done but writing."""
 
     @property
     def log_config(self) -> LogConfig:
@@ -100,12 +102,13 @@ def opened_manifest(request: ConvertRequest, conversion: Conversion) -> Abstract
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertTask(PartitionTask):
-    """One partition to convert. ``in_manifest``: what a manifest calls it, for which files are hashed then.
-    ``is_copied``: its files are copied unchanged, as those of Kafka's own topics that were not selected by name."""
+    """One partition to convert."""
 
     conversion: Conversion
     in_manifest: str = ""
+    """The partition's name in the manifest for which its files are hashed; empty without a manifest."""
     is_copied: bool = False
+    """Whether its files are copied unchanged, as those of Kafka's own topics that were not selected by name."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -24,15 +24,18 @@ from brokerless.typed.schema_source import load_registry
 
 @dataclass(frozen=True, slots=True)
 class Blanking:
-    """What becomes null of selected records, which stay: the whole value, or ``fields`` of it (paths as
-    :func:`parse_path` takes them; arrays on the way stand for all their elements). ``value_format``: one of
-    :data:`FORMATS`; ``schemas``: of values that name one; ``schemas_from``: where these are, None for nowhere. Raises
-    :class:`UsageError` for what is not a path, or another format."""
+    """The parts of selected records that become null, while the records stay. Raises :class:`UsageError` for what is
+    not a path, or another format."""
 
     fields: tuple[str, ...] = ()
+    """Paths of fields, as :func:`parse_path` takes them; arrays on the way stand for all their elements. Without any,
+    the whole value becomes null."""
     value_format: str = "auto"
+    """One of :data:`FORMATS`."""
     schemas: SchemaSource = field(default_factory=RecordedSchemas, compare=False)
+    """The schemas of values that name one."""
     schemas_from: str | None = None
+    """Where the schemas are from; None for nowhere."""
 
     def __post_init__(self) -> None:
         for each in self.fields:

@@ -40,12 +40,14 @@ _FILES = {
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A place that an erasure does not change. ``path``: a directory or file; ``what``: why it may hold copies;
-    ``selected``: records in it that would have been erased, None where they were not counted."""
+    """A place that an erasure does not change, though it may hold copies of erased records."""
 
     path: str
+    """A directory or file."""
     what: str
+    """Why it may hold copies."""
     selected: int | None = None
+    """How many of its records would have been erased; None where they were not counted."""
 
     def as_dict(self) -> dict[str, Any]:
         return {"path": self.path, "what": self.what, "selected": self.selected}
@@ -82,13 +84,16 @@ def find_copies(
 
 @dataclass(frozen=True, slots=True)
 class OtherPlace:
-    """A log that is not erased: its segments as a partition, ``path`` as users know it, and ``what`` it is.
-    ``is_live``: whether a broker serves it."""
+    """A log that is not erased."""
 
     partition: PartitionPath
+    """Its segments, as a partition."""
     path: str
+    """The path as users know it."""
     what: str
+    """A description of what it is."""
     is_live: bool = False
+    """Whether a broker serves it."""
 
 
 def other_places(directory: LogDirectory, chosen: Sequence[PartitionPath]) -> Iterator[OtherPlace]:

@@ -43,8 +43,8 @@ class WrittenHashes:
     what was read, and so is its hash."""
 
     def __init__(self, bases: Sequence[int], read: Callable[[], hashlib._Hash | None]) -> None:  # pyright: ignore[reportPrivateUsage]
-        """``bases``: base offsets of segments. ``read``: the hash of the source's log before the chunk that is about to
-        be written, of which all is written that is before it; None if it is not."""
+        """Hash the logs of the segments with these base offsets. ``read`` returns the hash of the source's log before
+        the chunk that is about to be written, if all is written that is before it; None if it is not."""
         self._bases, self._read = bases, read
         self._hashes: dict[int, hashlib._Hash | None] = {}  # pyright: ignore[reportPrivateUsage]
         self._sizes: dict[int, int] = {}

@@ -29,17 +29,16 @@ from brokerless.text import ShownList
 
 
 class ErasedLogs(ShownList[ErasedPartition]):
-    """The partitions of an erasure, and what was found beside them.
-
-    ``fields``: counts of the fields that were to be blanked, by topic. ``copies``: places that hold selected records,
-    or may hold some. ``replicas``: comparisons of the replicas that were written. ``finished``: how many partitions an
-    earlier run of the manifest had written.
-    """
+    """The partitions of an erasure, and what was found next to them."""
 
     fields: list[TopicField]
+    """Counts of the fields that were to be blanked, by topic."""
     copies: list[Copy]
+    """Places that hold selected records, or may hold some."""
     replicas: list[ReplicaComparison]
+    """Comparisons of the replicas that were written."""
     finished: int
+    """How many partitions an earlier run of the manifest had written."""
 
 
 def erase_logs(

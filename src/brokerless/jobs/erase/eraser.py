@@ -33,18 +33,21 @@ log forget leader epochs that are assigned before."""
 
 @dataclass(frozen=True, slots=True)
 class TouchedBatch:
-    """A batch that lost records, or values of them. ``offsets``: int64, of the selected records. ``records`` and
-    ``size`` (bytes) are those before and after; ``size`` is 0 for a batch of v0 or v1 that is not there any more.
-    ``digest``: of what stays (:func:`brokerless.jobs.erase.digests.digest_kept`), the same before and after; empty
-    without a manifest. ``edits``: where fields were blanked, what changed of the value of each selected record."""
+    """A batch that lost records, or values of records."""
 
     base_offset: int
     last_offset: int
     offsets: Int64s
+    """The offsets of the selected records, int64."""
     records: tuple[int, int]
+    """How many records it has before and after."""
     size: tuple[int, int]
+    """Its bytes before and after; the latter are 0 for a batch of v0 or v1 that is not there any more."""
     digest: str
+    """The digest of what stays (:func:`brokerless.jobs.erase.digests.digest_kept`), the same before and after; empty
+    without a manifest."""
     edits: tuple[RecordEdits, ...] | None = None
+    """Where fields were blanked, what changed of the value of each selected record."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the object that a manifest has."""
@@ -63,14 +66,16 @@ class TouchedBatch:
 
 @dataclass(slots=True)
 class ErasureTotals(ConversionTotals):
-    """Counts, and each touched batch by offset; ``selected``: records that were removed or blanked; ``unchanged``:
-    selected records with a value in which there was nothing to blank, so that it stayed; ``fields``: what selected
-    values had of each field that is blanked."""
+    """The counts of an erasure in one partition, and each touched batch."""
 
     selected: int = 0
+    """How many records were removed or blanked."""
     touched: list[TouchedBatch] = field(default_factory=list[TouchedBatch])
+    """The touched batches, by offset."""
     unchanged: int = 0
+    """How many selected records have a value in which there was nothing to blank, so that it stayed."""
     fields: list[FieldCount] = field(default_factory=list[FieldCount])
+    """What selected values had of each field that is blanked."""
 
 
 class Eraser:
@@ -85,9 +90,9 @@ class Eraser:
         self, matcher: RecordMatcher, blanking: Blanking | None = None, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         *, topic: str = "", needs: tuple[bool, bool, bool] = (True, True, True), hashes: OutputHashes | None = None,
     ) -> None:  # fmt: skip
-        """``topic``: whose values are blanked. ``needs``: whether the matcher looks at keys, values and headers.
-        ``max_batch_bytes``: bytes that one batch may inflate to. ``hashes``: those of a manifest, which get what is
-        written."""
+        """Make an eraser of what ``matcher`` selects. ``topic`` is the one whose values are blanked. ``needs`` says
+        whether the matcher reads keys, values and headers. ``max_batch_bytes`` are the bytes that one batch may inflate
+        to. ``hashes`` are those of a manifest, which get what is written."""
         keys, values, headers = needs
         self.totals = ErasureTotals()
         self.legacy_until = self.read_until = 0

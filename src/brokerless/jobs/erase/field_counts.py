@@ -14,16 +14,19 @@ from brokerless.values import Int64, members
 
 
 class FieldCount(Struct, rename="camel", forbid_unknown_fields=True):
-    """The counts of a field in the selected values of one partition. ``field``: its path. ``held``: values in which
-    something was blanked; ``empty``: those in which it was null or empty already, or is left out as its schema permits;
-    ``lacking``: those that have no such field, be it in one element of an array, so that what was to be erased may have
-    another name there; ``first_lacking``: the offset of the first of them, None without one."""
+    """The counts of a field in the selected values of one partition."""
 
     field: str
+    """The field's path."""
     held: Int64 = 0
+    """How many values had something in the field that was blanked."""
     empty: Int64 = 0
+    """How many values had a field that was null or empty already, or is left out as their schema permits."""
     lacking: Int64 = 0
+    """How many values have no such field, be it in one element of an array, so that what was to be erased may have
+    another name there."""
     first_lacking: Int64 | None = None
+    """The offset of the first value that lacks the field; None without one."""
 
     def add(self, offset: int, presence: Presence) -> None:
         """Adds a value by what it had of the field."""
@@ -41,8 +44,7 @@ class FieldCount(Struct, rename="camel", forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class TopicField:
-    """The same of all partitions of a topic. ``path``: the directory of the first partition in which a value lacks
-    the field, at the offset ``first_lacking``."""
+    """The counts of a field in the selected values of all partitions of a topic, as in :class:`FieldCount`."""
 
     topic: str
     field: str
@@ -50,7 +52,9 @@ class TopicField:
     empty: int
     lacking: int
     path: str | None = None
+    """The directory of the first partition in which a value lacks the field; None without one."""
     first_lacking: int | None = None
+    """The offset of the first value there that lacks the field; None without one."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the object that ``erase --json`` writes."""

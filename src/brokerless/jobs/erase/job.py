@@ -58,23 +58,26 @@ from brokerless.typed.blanking.schemas import RecordedSchemas
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """What is erased of all partitions. ``blanking``: what becomes null of selected records; None removes them.
-    ``max_batch_bytes``: bytes that one batch may inflate to. ``dry_run``: everything is done but writing."""
+    """The request of an erasure, which is the same for all partitions."""
 
     selection: Selection
     blanking: Blanking | None = None
+    """What becomes null of selected records; None removes them."""
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    """How many bytes one batch may inflate to."""
     dry_run: bool = False
+    """Whether everything is done but writing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraseTask(PartitionTask):
-    """One partition, of which what is left is written. ``is_hashed``: for a manifest. ``is_copied``: its files are
-    copied unchanged, as those of Kafka's own topics that were not named."""
+    """One partition to erase from; what is left of it is written."""
 
     erasure: Erasure
     is_hashed: bool = False
+    """Whether its files are hashed, for a manifest."""
     is_copied: bool = False
+    """Whether its files are copied unchanged, as those of Kafka's own topics that were not named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +98,21 @@ class EraseTaskResult:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ErasedPartition(PartitionResult[EraseTask]):
-    """What became of one partition. Offsets are those of the log: the first that a reader gets, and the one after the
-    last. ``untouched``: the SHA-256 of all batches that stayed, with a manifest. ``damages`` kept it from being
-    written. ``schemas``: those by which fields were blanked."""
+    """The result of an erasure in one partition. Offsets are those of the log."""
 
     totals: ErasureTotals
     start_offset: int
+    """The first offset that a reader gets."""
     end_offset: int
+    """The offset after the last one."""
     untouched: str
+    """The SHA-256 of all batches that stayed, with a manifest."""
     damages: tuple[Finding, ...]
+    """The damage that kept the partition from being written."""
     before: tuple[ManifestFile, ...] = ()
     after: tuple[ManifestFile, ...] = ()
     schemas: RecordedSchemas = field(default_factory=RecordedSchemas)
+    """The schemas by which fields were blanked."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the object that ``erase --json`` writes."""

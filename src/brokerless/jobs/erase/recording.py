@@ -44,8 +44,7 @@ class _Finished(LenientValue, frozen=True):
 
 
 class ManifestWriter:
-    """The manifest of one run. ``finished``: what an earlier run of the same request committed, as its manifest
-    describes it, by the path of the target."""
+    """The manifest of one run."""
 
     def __init__(
         self,
@@ -62,6 +61,8 @@ class ManifestWriter:
         self._request = RecordedRequest(tuple(map(full_path, sources)), full_path(to.path), erasure)
         check_path(self.path, sources)
         self.finished: Mapping[str, dict[str, Any]] = finished_partitions(self.path, self._request, to)
+        """What an earlier run of the same request committed, as its manifest describes it, by the path of the
+        target."""
         self._partitions = list(self.finished.values())
         self._unwritten = unwritten_partitions(self.path)
         self._copies: list[dict[str, Any]] = []

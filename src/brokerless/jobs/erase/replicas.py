@@ -19,13 +19,14 @@ _BATCH = np.dtype([("base", "i8"), ("last", "i8"), ("size", "i8"), ("checksum", 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaComparison:
-    """Two replicas of one partition. ``is_same``: whether all batches are identical that both have; ``text``: where
-    they begin or end at other offsets, or where the first difference is; empty if there is none."""
+    """A comparison of two replicas of one partition."""
 
     name: str
     paths: tuple[str, str]
     is_same: bool
+    """Whether all batches are identical that both have."""
     text: str
+    """Where they begin or end at other offsets, or where the first difference is; empty if there is none."""
 
     def as_dict(self) -> dict[str, Any]:
         return {"partition": self.name, "replicas": list(self.paths), "isSame": self.is_same, "text": self.text}

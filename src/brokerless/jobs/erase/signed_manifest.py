@@ -121,19 +121,18 @@ def directory_entry(directory: Destination) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntries:
-    """What a manifest says of an erasure beside its request, each part as in its JSON.
-
-    ``selection``: as :func:`describe_selection` returns it. ``schemas``: those by which fields were blanked, so that
-    they can be checked without a registry. ``backup``: what was erased in all snapshots of a backup; None of logs.
-    """
+    """The parts of an erasure's manifest beside its request, each as in its JSON."""
 
     selection: Mapping[str, Any]
+    """The selection as :func:`describe_selection` returns it."""
     partitions: Sequence[Mapping[str, Any]]
     not_written: Sequence[Mapping[str, Any]]
     directories: Sequence[Mapping[str, Any]]
     copies: Sequence[Mapping[str, Any]]
     schemas: Sequence[Mapping[str, Any]]
+    """The schemas by which fields were blanked, so that they can be checked without a registry."""
     backup: Mapping[str, Any] | None = None
+    """What was erased in all snapshots of a backup; None for logs."""
 
 
 def write_manifest(

@@ -28,43 +28,49 @@ _ADVICE = (
 
 @dataclass(frozen=True, slots=True)
 class ExportTaskResult:
-    """What a task made. ``missing``: what the log does not have. ``is_complete``: False where something
-    could not be read that may be readable another time; nothing was kept then. ``failures``: what its values'
-    columns do not have. ``refusal``: why nothing could be written. ``last``: the last record below
-    ``next_offset``."""
+    """The result of a task: the files that it made, and what could not be exported."""
 
     files: tuple[ParquetFile, ...]
     next_offset: int
     findings: tuple[Finding, ...]
     left_out: tuple[LeftOutOffsets, ...]
     is_complete: bool = True
+    """False where something could not be read that may be readable another time; nothing was kept then."""
     missing: tuple[Span, ...] = ()
+    """Offsets that the log does not have."""
     failures: Failures = field(default_factory=Failures)
+    """What the columns of the task's values do not have."""
     refusal: str | None = None
+    """Why nothing could be written; None if something could."""
     last: LastRecord | None = None
+    """The last record below ``next_offset``."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportedPartition:
-    """What is new of one partition: ``files``, and the offsets from ``start_offset`` to before ``next_offset``, where
-    the next run goes on. ``left_out``: offsets that are damaged (a last one of None: from there on nothing could be
-    read, and the next run tries again). ``end_offset``: where the log ended. ``missing``: what it does not have, the
-    first offset and the one after the last; later runs take it if it is there then. ``filled``: what was missing or
-    damaged in earlier runs, and is exported now. ``table``: the name or path of the table that they are in, if it is
-    one."""
+    """A partition's export in one run: the offsets from ``start_offset`` to before ``next_offset``."""
 
     topic: str
     partition: int
     source: str
     start_offset: int
     next_offset: int
+    """The offset where the next run goes on."""
     end_offset: int
+    """The offset where the log ended."""
     files: tuple[ParquetFile, ...] = ()
+    """The files that are new."""
     findings: tuple[Finding, ...] = ()
     left_out: tuple[LeftOutOffsets, ...] = ()
+    """Offsets that are damaged. Where a last one is None, nothing could be read from there on, and the next run tries
+    again."""
     missing: tuple[Span, ...] = ()
+    """Spans that the log does not have, the first offset and the one after the last; later runs take them if they are
+    there then."""
     filled: tuple[Span, ...] = ()
+    """Spans that were missing or damaged in earlier runs, and are exported now."""
     table: str | None = None
+    """The name or path of the table that they are in; None if they are in none."""
 
     __repr__ = short_repr
     _repr_html_ = short_html
@@ -100,7 +106,8 @@ class ExportCommit:
     def __init__(
         self, plan: ExportPlan, report: Report, target: FilesTarget, manifests: dict[str, ExportState] | None = None
     ) -> None:
-        """``manifests``: what the target's ``begin`` returned; None in a dry run."""
+        """Make what commits the results of a plan. ``manifests`` is what the target's ``begin`` returned; None in a dry
+        run."""
         self._plan, self._report, self._target = plan, report, target
         self._manifests = manifests or {}
         self._early: dict[int, ExportTaskResult] = {}

@@ -36,10 +36,7 @@ _NOWHERE = Location("")
 
 @dataclass(frozen=True, slots=True)
 class ExportPlan:
-    """What is to be done. ``unchanged``: how many partitions have nothing new. ``findings``: of those of which nothing
-    can be read. ``tables``: where the tables are, and the columns of each topic's, if these are what is written.
-    ``refusals``: the topics that it goes on without. ``left_out``: by topic and partition, the offsets that earlier
-    runs left out as damaged, and this one does not read."""
+    """The plan of an export: its tasks, and what is known before they run."""
 
     directory: Location
     tasks: tuple[ExportTask, ...]
@@ -47,10 +44,15 @@ class ExportPlan:
     topic_ids: dict[str, str | None]
     export: Export
     unchanged: int = 0
+    """How many partitions have nothing new."""
     findings: tuple[Finding, ...] = ()
+    """Findings about partitions of which nothing can be read."""
     tables: PlannedTables | None = None
+    """Where the tables are, and the columns of each topic's; None if no tables are written."""
     refusals: Refusals = field(default_factory=Refusals)
+    """The topics that the export goes on without."""
     left_out: Mapping[tuple[str, int], Sequence[Span]] = field(default_factory=dict[tuple[str, int], Sequence[Span]])
+    """By topic and partition, the offsets that earlier runs left out as damaged, and this one does not read."""
 
 
 def plan(

@@ -49,15 +49,7 @@ class NotReadableError(Exception):
 
 @dataclass
 class ExportReader:
-    """The records of ``[start, end)`` of a partition; what is said of them is known when all were taken.
-
-    ``is_last``: whether what lies after ``end`` is for another run; else no batch of these segments may be there.
-
-    ``next_offset``: after the last intact batch, where the next run goes on. ``left_out``: the offsets of what was
-    damaged, as far as the batches around it show them (in a compacted log, some of them were not there before).
-    ``missing``: what is between segments and not there. ``whole``: all of the partition, where the range lies before
-    the end of another run, and so all of its transactions decide.
-    """
+    """The records of ``[start, end)`` of a partition; what is said of them is known when all were taken."""
 
     @property
     def is_decided(self) -> bool:
@@ -70,13 +62,20 @@ class ExportReader:
     committed: bool
     max_batch_bytes: int
     is_last: bool
+    """Whether what lies after ``end`` is for another run; else no batch of these segments may be there."""
     is_live: bool
     done: Done
     whole: PartitionPath | None = None
+    """All of the partition, where the range lies before the end of another run, and so all of its transactions
+    decide."""
     next_offset: int = field(init=False)
+    """The offset after the last intact batch, where the next run goes on."""
     findings: list[Finding] = field(init=False, default_factory=list[Finding])
     left_out: list[LeftOutOffsets] = field(init=False, default_factory=list[LeftOutOffsets])
+    """The offsets of what was damaged, as far as the batches around it show them (in a compacted log, some of them were
+    not there before)."""
     missing: list[Span] = field(init=False, default_factory=list[Span])
+    """Offsets between segments that are not there."""
 
     def __post_init__(self) -> None:
         self.next_offset = self.start

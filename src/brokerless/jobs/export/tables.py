@@ -31,17 +31,19 @@ from brokerless.typed.topic_type import Decoding, KnownColumn, SideType, TopicTy
 
 @dataclass(slots=True)
 class PlannedTables:
-    """The tables of an export. ``states``: what each of those that exist says; ``begun``: what it is to say before this
-    run's first commit; ``schemas``: the columns that it needs; ``named_by``: the schemas by which those of keys and of
-    values are named then (see ``column_names``)."""
+    """The tables of an export, by topic."""
 
     store: TableStore
     states: dict[str, TableState | None] = field(default_factory=dict[str, "TableState | None"])
+    """What each table that exists says; None for one that does not."""
     begun: dict[str, ExportState] = field(default_factory=dict[str, ExportState])
+    """What each table is to say before this run's first commit."""
     schemas: dict[str, pa.Schema] = field(default_factory=dict[str, pa.Schema])
+    """The columns that each table needs."""
     named_by: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = field(
         default_factory=dict[str, tuple[tuple[int, ...], tuple[int, ...]]]
     )
+    """The schemas by which the columns of keys and of values are named then (see ``column_names``)."""
     names: dict[str, str] = field(default_factory=dict[str, str])
     targets: dict[str, DataTarget] = field(default_factory=dict[str, DataTarget])
     refusals: Refusals = field(default_factory=Refusals)

@@ -84,13 +84,15 @@ class DirectoryTarget:
 
 @dataclass(slots=True)
 class _Pending:
-    """What a topic's next commit has. ``left``: partitions that are not done; ``done``: those that wait for it."""
+    """The next commit of a topic's table."""
 
     left: int
+    """How many partitions are not done."""
     state: ExportState
     latest: ExportState
     files: list[ParquetFile] = field(default_factory=list[ParquetFile])
     done: list[ExportedPartition] = field(default_factory=list[ExportedPartition])
+    """The partitions that are done, and wait for the others."""
     size: int = 0
 
 

@@ -40,22 +40,27 @@ _TASK_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """How partitions are exported. ``form``: Parquet files alone, or a table of Iceberg or Delta for each topic;
-    ``catalog``: Iceberg's. ``by_date``: by the record's date (UTC) as well, as tables are. ``codec``: of Parquet.
-    ``file_bytes``: about how large a file gets. ``max_batch_bytes``: bytes that one batch may inflate to. ``dry_run``:
-    everything is done but writing. ``allow_removed``: files of earlier runs may have been removed on purpose.
-    ``decoding``: how keys and values are typed; None leaves them bytes."""
+    """The settings of an export."""
 
     by_date: bool = False
+    """Whether files are split by the record's date (UTC) as well, as those of tables are."""
     isolation: Isolation = "read_uncommitted"
     codec: str = "zstd"
+    """The codec of Parquet."""
     file_bytes: int = FILE_BYTES
+    """About how large a file gets, in bytes."""
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    """How many bytes one batch may inflate to."""
     dry_run: bool = False
+    """Whether everything is done but writing."""
     allow_removed: bool = False
+    """Whether files of earlier runs may have been removed on purpose."""
     decoding: Decoding | None = None
+    """How keys and values are typed; None leaves them bytes."""
     form: ExportForm = "parquet"
+    """Parquet files alone, or a table of Iceberg or Delta for each topic."""
     catalog: Catalog = field(default_factory=Catalog)
+    """Iceberg's catalog."""
 
 
 def settings_of(request: ExportRequest) -> Export:
@@ -79,27 +84,28 @@ def settings_of(request: ExportRequest) -> Export:
 
 @dataclass(frozen=True, slots=True)
 class ExportTask:
-    """The offsets ``[start, end)`` of a partition, of which ``source`` has the segments. ``is_live``: a broker runs on
-    the log, which may end within a batch.
-
-    ``missing``: offsets that are not in the log, and ``findings`` about them. ``mark``: where the last run ended, if
-    this task takes offsets before it that were missing or damaged then. ``whole``: all of the partition, where its
-    transactions decide."""
+    """A task: export the offsets ``[start, end)`` of a partition."""
 
     source: PartitionPath
+    """The partition's segments."""
     topic: str
     partition: int
     start: int
     end: int
     is_last: bool
     is_live: bool
+    """Whether a broker runs on the log, which may end within a batch."""
     size: int
     export: Export
     layout: ParquetLayout
     missing: tuple[Span, ...] = ()
+    """Offsets that are not in the log."""
     findings: tuple[Finding, ...] = ()
+    """Findings about the missing offsets."""
     mark: int | None = None
+    """Where the last run ended, if this task takes offsets before it that were missing or damaged then."""
     whole: PartitionPath | None = None
+    """All of the partition, where its transactions decide."""
     topic_type: TopicType | None = None
 
 

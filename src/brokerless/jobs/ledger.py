@@ -88,17 +88,19 @@ class DamagedRange:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was found at a path. ``kind``: ``segment``; ``partition``, for what concerns a whole directory; ``export``,
-    for what only the export of a pipeline met; ``tried``, for what has nothing more for its table; ``replicas``, of
-    which ``version`` says whether they were the same; ``object``, for what a backup stores. ``version``: which state of
-    the path this is. ``verified``: when (ms since the epoch), in the run ``runId``. ``has_ranges``: whether somebody
-    looked for damaged ranges."""
+    """An entry of the ledger: what was found at a path."""
 
     kind: str
+    """``segment``; ``partition``, for what concerns a whole directory; ``export``, for what only the export of a
+    pipeline met; ``tried``, for what has nothing more for its table; ``replicas``, of which ``version`` says whether
+    they were the same; ``object``, for what a backup stores."""
     path: str
     version: str
+    """Which state of the path this is."""
     verified: int
+    """When it was verified (ms since the epoch)."""
     runId: str  # noqa: N815 - a column's name
+    """The run that verified it."""
     topic: str | None
     partition: int | None
     firstOffset: int | None = None  # noqa: N815
@@ -107,6 +109,7 @@ class Checked:
     findings: tuple[Finding, ...] = ()
     ranges: tuple[DamagedRange, ...] = ()
     has_ranges: bool = True
+    """Whether somebody looked for damaged ranges."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -135,8 +138,8 @@ def run_id_of(started_ms: int) -> str:
 
 
 class Ledger:
-    """The entries of all runs, by kind and path. ``guard``: within which files are written, for a run that goes on
-    where they cannot be; else :meth:`flush` and :meth:`consolidate` raise :class:`UnwritableError`."""
+    """The entries of all runs, by kind and path. Files are written within ``guard``, for a run that goes on where they
+    cannot be written; else :meth:`flush` and :meth:`consolidate` raise :class:`UnwritableError`."""
 
     def __init__(self, directory: Location, guard: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
         self._directory = directory

@@ -57,14 +57,14 @@ class ManifestFile(Value, frozen=True, rename={"size": "sizeInBytes"}):
 
 
 class ManifestTask(Value, frozen=True):
-    """A task that is done: what it read and wrote, and its result as plain values of JSON. ``finished``: when, as ISO
-    8601 has it, set where it is recorded."""
+    """A task that is done: what it read and wrote, and its result as plain values of JSON."""
 
     task: str
     inputs: tuple[ManifestFile, ...]
     outputs: tuple[ManifestFile, ...]
     result: dict[str, Any]
     finished: str | None = None
+    """When it was done, in the format of ISO 8601; set where it is recorded."""
 
 
 class FileHasher:

@@ -49,26 +49,30 @@ def open_ledger(partitions: Sequence[PartitionPath], budget: int | None, state: 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What is verified by itself. ``version``: which state of it this is; ``size``: bytes; ``is_growing``: it changes
-    all the time, so that a change does not make it come first."""
+    """A thing that is verified by itself."""
 
     version: str
+    """Which state of it this is."""
     size: int
+    """Its size in bytes."""
     is_growing: bool = False
+    """Whether it changes all the time, so that a change does not make it come first."""
 
 
 @dataclass(slots=True)
 class Turn:
-    """What one run does of all ``items``, which are of one ``kind`` of entries of the ledger, by their paths there.
-    ``roots``: below which entries of others are forgotten at its end. ``bytes``: those of the items that this run has
-    verified."""
+    """A run's turn: which of all ``items`` it verifies."""
 
     ledger: Ledger
     kind: str
+    """The kind of entries of the ledger that the items are."""
     items: Mapping[str, Item]
+    """All items, by their paths in the ledger."""
     roots: Sequence[str]
+    """The paths below which entries of other items are forgotten at its end."""
     chosen: frozenset[str] = frozenset()
     bytes: int = 0
+    """The bytes of the items that this run has verified."""
     run_id: str = field(default_factory=lambda: run_id_of(clock.now()))
     _saved: float = field(default_factory=monotonic)
 

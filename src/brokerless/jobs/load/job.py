@@ -40,8 +40,7 @@ _NAME = "brokerless load"
 
 @dataclass(frozen=True, slots=True)
 class LoadTask:
-    """Some of the files, or a part of one. ``now`` (ms): of records without a timestamp; ``without_key``: what
-    :func:`~brokerless.tables.partitioner.sticky_partition` counts of what comes before."""
+    """A task of a load: some of the files, or a part of one."""
 
     inputs: InputFiles
     size: int
@@ -49,19 +48,23 @@ class LoadTask:
     loading: Loading
     job: str
     now: int
+    """The timestamp of records without one (ms)."""
     without_key: int = 0
+    """What :func:`~brokerless.tables.partitioner.sticky_partition` counts of the rows before this task's."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadTaskResult:
-    """What a task made: staged partitions, and the place of the first row of each partition of ``loaded``.
-    ``columns``: those of all rows, if there are any; ``begins``: the place of the first one."""
+    """The result of a task: staged partitions, and where their rows are from."""
 
     loaded: Loaded
     staged: tuple[StagedPartition, ...]
     places: tuple[str, ...]
+    """The place of the first row of each partition of ``loaded``."""
     columns: tuple[str, ...] | None
+    """The columns of all rows; None if there are no rows."""
     begins: str
+    """The place of the first row."""
 
 
 def load_files(

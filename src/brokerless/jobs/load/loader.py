@@ -69,11 +69,12 @@ class LoadedPartition:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What was written. ``control_records``: how many rows were control records, which are not written."""
+    """The result of a load: the partitions that were written."""
 
     partitions: tuple[LoadedPartition, ...]
     rows: int
     control_records: int
+    """How many rows were control records, which are not written."""
     unknown: tuple[str, ...] = ()
     """Partitions that the cluster's metadata in the directory does not know: a broker takes them for strays."""
 
@@ -83,10 +84,11 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class LoadSettings:
-    """What a manifest's job is; ``bytes``: how strings of JSON are read."""
+    """The settings of a load that its manifest records as the job."""
 
     to: str
     bytes: str
+    """How strings of JSON are read."""
     placement: Routing
     settings: BatchSettings
     config: LogConfig
@@ -94,12 +96,13 @@ class LoadSettings:
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """How rows are written: where, in what batches, in what segments. ``dry_run``: everything is done but writing."""
+    """The settings of a load: where rows are written, in what batches, in what segments."""
 
     routing: Routing = field(default_factory=Routing)
     settings: BatchSettings = field(default_factory=BatchSettings)
     config: LogConfig = field(default_factory=LogConfig)
     dry_run: bool = False
+    """Whether everything is done but writing."""
 
 
 def load_into(
@@ -139,18 +142,21 @@ def check_new(directory: Destination, topic: str, partition: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartOfJob:
-    """What a :class:`Loader` has to know of the job whose task it does. ``job``: its name, None for one that does all;
-    what a task writes of a partition is staged, as others may write of it as well. ``check``: which partitions it may
-    write. ``now`` (ms): of records without a timestamp, where none is given for them. ``threads``: how many encode, as
-    many as there are processors by default. ``without_key``: of :class:`Router`. ``owner``: of
-    :func:`bulk.unfinished_name`, for what is no run of a command."""
+    """A :class:`Loader`'s part of a job, of which it does one task."""
 
     job: str | None = None
+    """The job's name; None for a loader that does all of it. What a task of a job writes of a partition is staged, as
+    other tasks may write of it as well."""
     check: CheckTarget = check_new
+    """Checks which partitions it may write."""
     now: int | None = None
+    """The timestamp (ms) of records without one, where the rows have none for them."""
     threads: int | None = None
+    """How many threads encode; None for as many as there are processors."""
     without_key: int = 0
+    """What :class:`Router` is passed."""
     owner: str | None = None
+    """The owner of :func:`bulk.unfinished_name`, for what is no run of a command."""
 
 
 class Loader:
@@ -276,7 +282,7 @@ class Loader:
         self._append(each, each.batcher.add(rows, numbers))
 
     def _begin(self, topic: str, partition: int, rows: pa.RecordBatch, first_row: int) -> _OpenPartition:
-        """``rows``: its first ones, from number ``first_row`` on."""
+        """Begin a partition with its first rows, from number ``first_row`` on."""
         has_offsets = "offset" in rows.schema.names
         first = rows.column("offset")[0].as_py() if has_offsets else self._start_offset
         ratio = self._ratios.setdefault(topic, CompressionRatioEstimator())

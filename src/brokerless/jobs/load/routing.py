@@ -79,7 +79,7 @@ class Router:
     """Finds the partition of each row, and numbers the partitions that it meets."""
 
     def __init__(self, placement: Routing, sticky_bytes: int, without_key: int = 0) -> None:
-        """``without_key``: what :func:`sticky_partition` counted of records without a key so far."""
+        """Make a router. ``without_key`` is what :func:`sticky_partition` counted of records without a key so far."""
         self.codes: dict[tuple[str, int], int] = {}
         self.names: list[tuple[str, int]] = []
         """Topic and partition, by their number."""

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 class TargetTopics:
-    """The topics of a log directory that is written to. ``job``: of which job the writer is a task, if it is one."""
+    """The topics of a log directory that is written to. ``job`` names the job of which the writer is a task, if it is
+    one."""
 
     def __init__(self, directory: Destination, routing: Routing, job: str | None) -> None:
         self._directory, self._routing, self._job = directory, routing, job

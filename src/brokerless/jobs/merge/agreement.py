@@ -21,16 +21,20 @@ from brokerless.log.checkpoint import leader_epochs
 
 @dataclass(frozen=True, slots=True)
 class MergedReplica:
-    """One replica. ``batches``: :data:`INTACT_BATCH`, by offset. ``losses``: what is missing between them. Its first
-    segment begins at ``begin``, its first record is at ``start``, its last batch or segment ends at ``reach``,
-    and it has been at ``end`` once, by what is recorded."""
+    """One replica: its intact batches, and where it begins and ends."""
 
     batches: NDArray[np.void]
+    """Its batches (:data:`INTACT_BATCH`), by offset."""
     losses: tuple[Loss, ...]
+    """What is missing between the batches."""
     begin: int
+    """The offset at which its first segment begins."""
     start: int
+    """The offset of its first record."""
     reach: int
+    """The offset at which its last batch or segment ends."""
     end: int
+    """The offset at which it has ended once, by what is recorded."""
     starts: Starts = ()
     high_watermark: int | None = None
     is_compacted: bool = False
@@ -43,12 +47,14 @@ class MergedReplica:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """A replica has the same history before the offset ``until``. ``epoch``: the last one that began before it, if any.
-    ``by``: the evidence; ``nothing`` where a compacted log has no epochs, and then agreement is taken for granted."""
+    """A replica's agreement with the history that counts."""
 
     until: int
+    """The replica has the same history before this offset."""
     by: Literal["epochs", "contents", "nothing"]
+    """The evidence; ``nothing`` where a compacted log has no epochs, and then agreement is taken for granted."""
     epoch: int | None = None
+    """The last leader epoch that began before ``until``; None if there is none."""
 
     def left_out(self, replica: MergedReplica) -> NDArray[np.bool_]:
         """Return which of a replica's batches are of another history."""

@@ -55,13 +55,15 @@ from brokerless.tables.read_options import bound
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """How all partitions are merged. ``max_batch_bytes``: bytes that one batch may inflate to. ``dry_run``: everything
-    is done but writing. ``committed_only``: without the tail that is not known to be committed."""
+    """The settings of a merge, which are the same for all partitions."""
 
     config: LogConfig = field(default_factory=LogConfig)
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    """How many bytes one batch may inflate to."""
     dry_run: bool = False
+    """Whether everything is done but writing."""
     committed_only: bool = False
+    """Whether the tail that is not known to be committed is left out."""
 
     @classmethod
     def of(cls, request: MergeRequest) -> Merge:
@@ -72,13 +74,14 @@ class Merge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeTask(RewriteTask):
-    """One partition to merge. ``ends_at``: the offset before which the merged log ends, if that is not where its
-    history does; ``markers``: batches that are written from there on, an offset each."""
+    """One partition to merge."""
 
     replicas: tuple[PartitionFiles, ...]
     merge: Merge
     ends_at: int | None = None
+    """The offset before which the merged log ends; None if that is where its history does."""
     markers: tuple[bytes, ...] = ()
+    """Batches that are written from ``ends_at`` on, an offset each."""
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -102,13 +105,8 @@ class MergeTask(RewriteTask):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MergeResult(PartitionResult[MergeTask]):
-    """What was merged of one partition. The log has ``start_offset <= offset < end_offset``. All tuples but
-    ``contributions``, ``divergences`` and ``losses`` are by replica; ``replicas`` without their batches and losses.
-    ``agreements``: how far each has the history that counts, which is that of ``leading``; ``damaged``: its bytes
-    in no intact batch; ``differing``: its batches whose contents are others, though offsets and epochs are the
-    same. ``committed``: the offset before which all is known to be committed, None if nothing is known; the
-    history that counts goes on to ``reach``, and what is between the two is in the log unless ``committed_only``
-    was requested."""
+    """The result of merging one partition. The log has ``start_offset <= offset < end_offset``. All tuples but
+    ``contributions``, ``divergences`` and ``losses`` are by replica."""
 
     start_offset: int
     end_offset: int
@@ -116,15 +114,23 @@ class MergeResult(PartitionResult[MergeTask]):
     records: int
     bytes: int
     leading: int
+    """The number of the replica with the history that counts."""
     replicas: tuple[MergedReplica, ...]
+    """The replicas, without their batches and losses."""
     agreements: tuple[Agreement, ...]
+    """How far each replica has the history that counts."""
     damaged: tuple[int, ...]
+    """How many bytes of each replica are in no intact batch."""
     differing: tuple[int, ...]
+    """How many batches of each replica have other contents, though offsets and epochs are the same."""
     contributions: tuple[Contribution, ...]
     divergences: tuple[Divergence, ...]
     losses: tuple[Loss, ...]
     committed: int | None
+    """The offset before which all is known to be committed; None if nothing is known."""
     reach: int
+    """The offset to which the history that counts goes on. What is between ``committed`` and this is in the log unless
+    ``committed_only`` was requested."""
 
     @property
     def is_whole(self) -> bool:

@@ -19,23 +19,27 @@ from brokerless.progress import Report
 
 @dataclass(frozen=True, slots=True)
 class MergedLog:
-    """The log of a partition, whose first segment begins at ``begin``, and which has ``start <= offset < end``.
-    ``filled``: its batches. ``leading``: the number of the replica with the history that counts, which goes on to
-    ``reach``; ``recorded``: the leader epochs by its checkpoint, as far as that can be believed. ``committed``: as
-    :func:`committed_until` has it. ``paths``: of all files, as batches count them."""
+    """The merged log of a partition, before it is written. It has ``start <= offset < end``."""
 
     founds: Sequence[RecoveredLog]
     replicas: Sequence[MergedReplica]
     agreements: Sequence[Agreement]
     leading: int
+    """The number of the replica with the history that counts."""
     filled: MergedBatches
+    """The log's batches."""
     begin: int
+    """The offset at which its first segment begins."""
     start: int
     end: int
     reach: int
+    """The offset to which the history that counts goes on."""
     committed: int | None
+    """The offset that :func:`committed_until` returns."""
     recorded: Epochs
+    """The leader epochs by the leading replica's checkpoint, as far as that can be believed."""
     paths: Sequence[str]
+    """The paths of all files, as batches count them."""
 
 
 def read_merged_log(
@@ -45,8 +49,9 @@ def read_merged_log(
     report: Report,
     done: Callable[[int], object],
 ) -> MergedLog:
-    """``files``: those of each replica, which are in ``opened`` one after the other. ``done`` is called with the bytes
-    that were read. Raises :class:`ReplacedError` as :func:`find_log`."""
+    """Read the files of all replicas, and return the log that is made of them. ``opened`` has the files of each
+    replica, one replica after the other. ``done`` is called with the bytes that were read. Raises
+    :class:`ReplacedError` as :func:`find_log`."""
     firsts = accumulate((len(each.files) for each in files), initial=0)
     founds = without_moved(
         [

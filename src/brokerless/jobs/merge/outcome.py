@@ -30,20 +30,22 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """What a replica has that is not of the history that counts: its batches from ``offset`` on, as replication
-    would cut them off. ``epoch``: the last leader epoch that is the same, None if there is none; ``epochs``:
-    those of the batches. ``committed``: how many of the offsets were committed once, by the replica's high
-    watermark; only an unclean election makes that void."""
+    """The end of a replica that is not of the history that counts: its batches from ``offset`` on, as replication would
+    cut them off."""
 
     replica: int
     offset: int
     last_offset: int
     epoch: int | None
+    """The last leader epoch that is the same; None if there is none."""
     epochs: tuple[int, ...]
+    """The leader epochs of the batches."""
     batches: int
     records: int
     bytes: int
     committed: int
+    """How many of the offsets were committed once, by the replica's high watermark; only an unclean election makes that
+    void."""
 
 
 def contributions(filled: MergedBatches) -> tuple[Contribution, ...]:

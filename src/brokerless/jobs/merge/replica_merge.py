@@ -22,14 +22,16 @@ from brokerless.offset_spans import Span, union, without
 
 @dataclass(frozen=True, slots=True)
 class MergedBatches:
-    """The batches of the merged log (:data:`INTACT_BATCH`) by offset, the replica that each is from, and what no
-    replica has. ``misfits``: batches of a replica, as (replica, row), that would fill a gap, but whose epoch
-    cannot be there."""
+    """The batches of the merged log, and what no replica has."""
 
     batches: NDArray[np.void]
+    """The batches (:data:`INTACT_BATCH`), by offset."""
     givers: RowNumbers
+    """The replica that each batch is from."""
     gaps: tuple[Span, ...]
+    """The offsets that no replica has."""
     misfits: tuple[tuple[int, int], ...]
+    """Batches of a replica, as (replica, row), that would fill a gap, but whose epoch cannot be there."""
 
 
 def fill(

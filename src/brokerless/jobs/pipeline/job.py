@@ -47,23 +47,27 @@ STAGES = ("find", "verify", "export", "maintain", "report")
 
 @dataclass
 class PipelineRun:
-    """What a run did. ``seconds``: of each stage. ``findings`` and ``ranges`` are those that no run found before.
-    ``interrupted``: the ID of a run that was killed, which this one continued. ``pages``: the reports, one for each log
-    directory, if any were written. ``refused``: topics that cannot go into their tables, and why; all others do."""
+    """One run of a pipeline: what it did and found."""
 
     id: str
     started_ms: int
     interrupted: str | None = None
+    """The ID of a run that was killed, which this one continued; None without one."""
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
+    """The seconds that each stage took."""
     log_directories: int = 0
     partitions: int = 0
     segments_verified: int = 0
     bytes_verified: int = 0
     exported: list[ExportedPartition] = field(default_factory=list[ExportedPartition])
     findings: list[Finding] = field(default_factory=list[Finding])
+    """The findings that no run found before."""
     ranges: list[DamagedRange] = field(default_factory=list[DamagedRange])
+    """The damaged ranges that no run found before."""
     pages: tuple[str, ...] = ()
+    """The reports, one for each log directory, if any were written."""
     refused: dict[str, str] = field(default_factory=dict[str, str])
+    """The topics that cannot go into their tables, and why; all others do."""
 
     __repr__ = short_repr
     _repr_html_ = short_html

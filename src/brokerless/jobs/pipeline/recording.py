@@ -38,12 +38,13 @@ _OF_RUNS = OwnFile(
 
 
 class Recording:
-    """What a pipeline records in the root of its tables, ``to``: its ledger, and the run that is under way."""
+    """A pipeline's records in the root of its tables, ``to``."""
 
     def __init__(self, to: Location) -> None:
         self._root = to
         self._file = to / PRIVATE / _STATE / _RUN
         self.ledger = Ledger(to / PRIVATE / _STATE, self.recording)
+        """The ledger of what was verified."""
         self.failure: Finding | None = None
         """Why this run cannot be recorded, if it cannot."""
 

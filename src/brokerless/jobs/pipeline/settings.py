@@ -28,37 +28,45 @@ _SECONDS = {"m": 60, "h": 3600, "d": 86400}
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a pipeline reads, where it writes, and how. The names are those of the command's options.
-
-    ``paths``: log directories, or directories with log directories in them, such as nightly backups. ``to``: the root
-    of the tables. ``topic`` and ``exclude``: patterns (``*``, ``?``, ``[...]``) of topics; Kafka's own are left out
-    unless a pattern that begins with ``__`` selects them. ``form``: the tables' format; ``catalog`` is Iceberg's, and
-    ``table_options`` are deltalake's storage options. ``by_date``: of Parquet, as tables always are. ``verify``: check
-    what is new before it is exported. ``report``: write the page. ``keep_snapshots_s``: seconds for which an older
-    state of a table can be read. ``spark``: where tasks run, as ``--spark`` takes it. ``storage_options`` and
-    ``to_storage_options``: of fsspec, for what is read and for the tables. ``follow_s``: the command goes on until it
-    is stopped, with a run each so many seconds."""
+    """The settings of a pipeline: what it reads, where it writes, and how. The names are those of the command's
+    options."""
 
     paths: tuple[str, ...]
+    """Log directories, or directories with log directories in them, such as nightly backups."""
     to: str
+    """The root of the tables."""
     topic: tuple[str, ...] = ()
+    """Patterns (``*``, ``?``, ``[...]``) of topics to read. Kafka's own are left out unless a pattern that begins with
+    ``__`` selects them."""
     exclude: tuple[str, ...] = ()
+    """Patterns of topics to leave out."""
     form: ExportForm = FORMS[0]
+    """The tables' format."""
     catalog: Catalog = field(default_factory=Catalog)
+    """Iceberg's catalog."""
     table_options: StorageOptions | None = field(default=None, repr=False)
+    """deltalake's storage options."""
     isolation: Isolation = "read_uncommitted"
     by_date: bool = False
+    """Whether Parquet files are split by date, as those of tables always are."""
     compression: str = "zstd"
     file_bytes: int = FILE_BYTES
     decoding: Decoding | None = None
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     verify: bool = True
+    """Whether what is new is checked before it is exported."""
     report: bool = True
+    """Whether the page is written."""
     keep_snapshots_s: int = 7 * 86400
+    """The seconds for which an older state of a table can be read."""
     spark: str | None = None
+    """Where tasks run, as ``--spark`` takes it."""
     storage_options: StorageOptions | None = field(default=None, repr=False)
+    """The options of fsspec for what is read."""
     to_storage_options: StorageOptions | None = field(default=None, repr=False)
+    """The options of fsspec for the tables."""
     follow_s: float | None = None
+    """The command goes on until it is stopped, with a run each so many seconds; None for one run."""
 
     @property
     def root(self) -> Location:

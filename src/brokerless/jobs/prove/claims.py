@@ -28,15 +28,18 @@ class FileClaim(LenientValue, frozen=True):
 
 
 class TouchedClaim(LenientValue, frozen=True):
-    """A batch that was rebuilt: its offsets, those of the selected records, how many stayed, and their digest.
-    ``edits``: what changed of the value of each selected record, where fields were blanked."""
+    """A batch that was rebuilt, as the manifest describes it."""
 
     base_offset: Int64
     last_offset: Int64
     selected: tuple[Int64, ...] = field(name="offsets")
+    """The offsets of the selected records."""
     records_after: Int64
+    """How many records stayed."""
     digest: Sha256 = field(name="keptSha256")
+    """The digest of the records that stayed."""
     edits: tuple[tuple[EditClaim, ...], ...] | None = None
+    """Where fields were blanked, what changed of the value of each selected record."""
 
     def __post_init__(self) -> None:
         offsets = self.offsets

@@ -121,24 +121,24 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Proving:
-    """What is to be proved: the manifest, and what it is compared with.
-
-    ``erased``: the directory that ``erase`` wrote, where it was moved since. ``source``: the directory that it read, if
-    that is still at hand: then what stayed is compared with it, and erased values are searched for. ``public_key``: a
-    PEM file with the public key that has to have signed. ``selection``: what was erased; then no record may be
-    selected, and keys are searched for. ``only``: topics and partitions (``orders``, ``orders-0``) of the source that
-    the proof is to be about; without it, a selected record in any other partition of the source is an error.
-    ``keys``: private keys of an encrypted backup.
-    """
+    """The request of a proof: the manifest, and what it is compared with."""
 
     manifest: Location
     erased: Location | None = None
+    """The directory that ``erase`` wrote, where it was moved since."""
     source: Location | None = None
+    """The directory that ``erase`` read, if that is still at hand. Then what stayed is compared with it, and erased
+    values are searched for."""
     public_key: str | None = None
+    """A PEM file with the public key that has to have signed."""
     selection: Selection | None = None
+    """What was erased. Then no record may be selected, and keys are searched for."""
     only: Sequence[str] = ()
+    """Topics and partitions (``orders``, ``orders-0``) of the source that the proof is to be about. Without it, a
+    selected record in any other partition of the source is an error."""
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     keys: KeyPairs | None = None
+    """Private keys of an encrypted backup."""
 
 
 def prove(

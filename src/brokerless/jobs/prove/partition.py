@@ -39,29 +39,35 @@ _EMPTY = digest_records(empty_columns())
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """How a partition is checked. ``is_source``: as it was before. ``blanking``: None where records were removed.
-    ``selection``: which records, if that is known. ``search``: for bytes. ``blanked``: what values have to be in which
-    fields were blanked, as :class:`Seen` has it of the source."""
+    """The settings of a partition's check."""
 
     is_source: bool
+    """Whether it is checked as it was before the erasure."""
     blanking: Blanking | None
+    """How values were blanked; None where records were removed."""
     selection: Selection | None = None
+    """Which records were selected, if that is known."""
     search: PatternSearch | None = None
+    """The search for bytes that must not be there."""
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     blanked: Mapping[int, bytes] | None = None
+    """By offset, what values have to be in which fields were blanked, as :class:`Seen` has it of the source."""
 
 
 @dataclass(slots=True)
 class Seen:
-    """What a log has: the digest of each touched batch by its number, and the selected offsets in it. Of a source also
-    the bytes that were erased, and by offset, the SHA-256 of each value as it is with blanked fields. ``blanker``: of
-    its values, where fields were blanked."""
+    """A log as it was read: its touched batches and selected records."""
 
     digests: dict[int, str] = field(default_factory=dict[int, str])
+    """The digest of each touched batch, by its number."""
     offsets: list[NDArray[np.int64]] = field(default_factory=list[NDArray[np.int64]])
+    """The selected offsets, in arrays (int64)."""
     values: dict[bytes, ErasedAt] = field(default_factory=dict[bytes, ErasedAt])
+    """The bytes that were erased, of a source."""
     blanked: dict[int, bytes] = field(default_factory=dict[int, bytes])
+    """By offset, the SHA-256 of each value as it is with blanked fields, of a source."""
     blanker: ValueBlanker | None = None
+    """Blanks the fields of the log's values; None where no fields were blanked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,14 @@ from brokerless.text import count_of
 
 @dataclass(frozen=True, slots=True)
 class ProofScope:
-    """What a proof is about. ``partitions``: live ones of the source; ``left_out``: those of them that the manifest
-    does not have; ``only``: the topics and partitions that the caller named, empty for all."""
+    """The partitions that a proof is about."""
 
     partitions: int
+    """How many live partitions the source has."""
     left_out: int
+    """How many of these the manifest does not have."""
     only: tuple[str, ...] = ()
+    """The topics and partitions that the caller named; empty for all."""
 
     def as_dict(self) -> dict[str, object]:
         return {"partitions": self.partitions, "leftOut": self.left_out, "only": list(self.only)}

@@ -46,13 +46,12 @@ class ErasedAt(NamedTuple):
 
 
 class PatternSearch:
-    """Looks for some byte strings. ``counts``: places where one is, by severity. What is found in a record that was not
-    selected is a warning; anywhere else it is an error."""
+    """Looks for some byte strings."""
 
     def __init__(self, patterns: Iterable[bytes], places: Mapping[bytes, ErasedAt] | None = None) -> None:
-        """``places``: where they were; those without one are keys. Patterns of less than :data:`LEAST` bytes, those of
-        less than 8 after the first :data:`MOST`, and those after the first GiB are left out: ``left_out`` is how many.
-        """
+        """Search for ``patterns``. ``places`` says where they were; those without a place are keys. Patterns of less
+        than :data:`LEAST` bytes, those of less than 8 after the first :data:`MOST`, and those after the first GiB are
+        left out: ``left_out`` is how many."""
         every = list(dict.fromkeys(patterns))
         self.short = [each for each in every if LEAST <= len(each) < _WINDOW][:MOST]
         self.long = [each for each in every if len(each) >= _WINDOW]
@@ -66,6 +65,8 @@ class PatternSearch:
         self.left_out = len(every) - len(self.patterns)
         self.places = {each: at for each in self.patterns if places is not None and (at := places.get(each))}
         self.counts = Counter[str]()
+        """How many places have one, by severity. What is found in a record that was not selected is a warning; anywhere
+        else it is an error."""
 
     def look_in_file(self, file: File, report: Report) -> None:
         """Looks in all bytes of a file that holds no records, such as an index. What is a number, or a name, of the
@@ -152,7 +153,7 @@ class PatternSearch:
 
 
 class _PatternFinder:
-    """A table of patterns of 8 bytes or more. ``left_out``: uint8, those that are not in it."""
+    """A table of patterns of 8 bytes or more."""
 
     def __init__(self, patterns: list[bytes]) -> None:
         from brokerless.jobs.prove.search_kernels import put_patterns
@@ -164,6 +165,7 @@ class _PatternFinder:
         self._bits = np.zeros(max(256, 1 << (len(patterns) // 4).bit_length()), np.uint64)
         self._seed = np.uint64(int.from_bytes(hashlib.sha256(self._data.data).digest()[:8], "little"))
         self.left_out = np.zeros(len(patterns), np.uint8)
+        """Which patterns are not in it (uint8)."""
         self._windows = np.zeros(len(patterns), np.int64)
         put_patterns(self._seed, MOST, self._data, self._ends, self._windows, self._table, self._bits, self.left_out)
 

@@ -55,7 +55,8 @@ class BoundedList(Generic[T]):
     def __init__(
         self, together: Callable[[T, T], T], kind: Callable[[T], Hashable], weight: Callable[[T], int]
     ) -> None:
-        """``together``: two of a ``kind`` as one; ``weight``: how many are one."""
+        """Make an empty list. ``together`` makes one of two items of a ``kind``; ``weight`` is how many an item stands
+        for."""
         self._together, self._kind, self._weight = together, kind, weight
         self._most, self._at_once = 2 * MOST, 1
         self.clear()
@@ -113,7 +114,7 @@ class FindingCollector:
             self._findings.append(finding)
 
     def findings(self, path: str) -> tuple[Finding, ...]:
-        """``path``: of what they are about."""
+        """Return the findings, and by kind how many more there were, as findings about ``path``."""
         more = [(*kind, count - MOST_LISTED) for kind, count in self._counts.items() if count > MOST_LISTED]
         text = "{:,} more findings of this kind, which are not listed"
         rest = (kind.at(path, text.format(count), severity=severity) for severity, kind, count in more)

@@ -78,15 +78,17 @@ def find_intact_batches(
 
 
 class _SearchState:
-    """Where in a file the search is. ``at``: everything before this was given; ``_end``: where the last intact batch
-    ended, and ``_after`` the offset after it; ``_wrapper_end``: where a damaged wrapper message ends, as it says."""
+    """The state of a search: where in a file it is."""
 
     def __init__(self, file: File, max_batch_bytes: int, partial: bool, is_log: bool) -> None:
         self._partial, self._is_log = partial, is_log
         self.at = 0
+        """Everything before this position was yielded."""
         self._file, self._end, self._limit = file, -1, max_batch_bytes
         self._after: int | None = None
+        """The offset after the last intact batch, which ended at ``_end``."""
         self._wrapper_end = 0
+        """Where a damaged wrapper message ends, as it says."""
         self._has_wrappers = False
         self._decoder = Decoder(keys=False, values=False, headers=False, max_batch_bytes=max_batch_bytes)
 

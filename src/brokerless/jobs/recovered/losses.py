@@ -19,20 +19,23 @@ TO_THE_END = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Offsets that were not saved: ``first_offset`` to ``last_offset``, which is None where nothing shows how far
-    the log went. ``after`` and ``before``: the timestamps (ms) of what was saved around it, if any. ``regions``:
-    the damaged bytes that were there; none if whole files are missing. ``upper_bound``: compaction may have taken
-    some of these offsets. ``missing``: how many of them were not saved, where that is not all, as several
-    ``gaps`` are reported as one."""
+    """Offsets that were not saved."""
 
     first_offset: int
     last_offset: int | None
+    """The last of the offsets; None where nothing shows how far the log went."""
     after: int | None
+    """The timestamp (ms) of what was saved before them, if anything was."""
     before: int | None
+    """The timestamp (ms) of what was saved after them, if anything was."""
     regions: tuple[Region, ...]
+    """The damaged bytes that were there; none if whole files are missing."""
     upper_bound: bool = False
+    """Whether compaction may have taken some of these offsets."""
     missing: int | None = None
+    """How many of the offsets were not saved, where that is not all, as several gaps are reported as one."""
     gaps: int = 1
+    """How many gaps are reported as this one."""
 
     @property
     def offsets(self) -> int | None:

@@ -33,15 +33,17 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A log file. ``index``: its offset index, if there is one. ``entry``: as it was listed; None for a
-    file that was given by itself. ``is_last``: the log ends in it, so that it may have grown."""
+    """A log file."""
 
     location: Location
     base_offset: int
     size: int
     index: Location | None = None
+    """Its offset index, if there is one."""
     entry: DirectoryEntry | None = None
+    """The file as it was listed; None for a file that the caller named by itself."""
     is_last: bool = False
+    """Whether the log ends in it, so that it may have grown."""
 
     @property
     def path(self) -> str:
@@ -54,8 +56,8 @@ class OpenFiles:
     def __init__(
         self, sources: Sequence[LogFile], *, any_of_name: bool = False, pinned: PinnedFiles | None = None
     ) -> None:
-        """``any_of_name``: a file that is another than the one listed is taken all the same. ``pinned``: files that are
-        open already."""
+        """Open files as they are needed. With ``any_of_name``, a file that is another than the one listed is taken all
+        the same. ``pinned`` are files that are open already."""
         self._sources, self._any, self._pinned = tuple(sources), any_of_name, pinned
         self._lasting: dict[int, File] = {}
         self._recent: dict[int, File] = {}

@@ -37,20 +37,24 @@ Regions = list[PlacedRegion]
 
 @dataclass(frozen=True, slots=True)
 class PartitionFiles:
-    """A partition's files. ``paths``: its directories, the live one first. ``files``: in the order of preference.
-    ``checkpointed_start``, ``checkpointed_end``, ``high_watermark``: its first offset, its end and its high watermark
-    by the log directory's checkpoints, if recorded there; ``cleaned_until``: up to which offset it was compacted.
-    ``include``: with ``delete``, log files that wait for their deletion are among the files. ``limit``: the offset
-    before which the log is read, as it was when it ended there; None for all of it."""
+    """A partition's files, and what the log directory's checkpoints record of it."""
 
     paths: tuple[PartitionPath, ...]
+    """Its directories, the live one first."""
     files: tuple[LogFile, ...]
+    """Its log files, in the order of preference."""
     checkpointed_start: int | None = None
+    """Its first offset by the checkpoints; None if that is not recorded."""
     checkpointed_end: int | None = None
+    """Its end by the checkpoints; None if that is not recorded."""
     high_watermark: int | None = None
+    """Its high watermark by the checkpoints; None if that is not recorded."""
     cleaned_until: int | None = None
+    """Up to which offset it was compacted."""
     include: tuple[str, ...] = ()
+    """With ``delete``, log files that wait for their deletion are among the files."""
     limit: int | None = None
+    """The offset before which the log is read, as it was when it ended there; None for all of it."""
 
     @property
     def size(self) -> int:

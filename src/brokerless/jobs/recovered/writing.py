@@ -29,21 +29,23 @@ _GROUP_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class PartitionContents:
-    """What a new partition is to have: batches (:data:`INTACT_BATCH`) by offset, whose ``file`` counts in ``files``.
-    The first segment begins at ``begin``, and the log has ``start <= offset < end``. ``base_offsets``: where
-    segments begin beside those that a config makes necessary. ``cleaned_until``: up to which offset it was
-    compacted, if it was. ``indexed``: segments with the transaction indexes of the log. ``markers``: batches of
-    no file, at its end."""
+    """The contents that a new partition is to have. Its log has ``start <= offset < end``."""
 
     batches: NDArray[np.void]
+    """Its batches (:data:`INTACT_BATCH`) by offset, whose ``file`` counts in ``files``."""
     files: OpenFiles
     begin: int
+    """The offset at which its first segment begins."""
     start: int
     end: int
     base_offsets: Sequence[int] = ()
+    """Where segments begin in addition to those that a config makes necessary."""
     cleaned_until: int | None = None
+    """Up to which offset it was compacted; None if it was not."""
     indexed: Sequence[SegmentPaths] = ()
+    """Segments with the transaction indexes of the log."""
     markers: Sequence[bytes] = ()
+    """Batches of no file, which are written at the log's end."""
 
     def producers(self) -> ProducerState:
         """Return what is known of producers where the log begins."""

@@ -33,12 +33,13 @@ from brokerless.values import Row
 
 @dataclass(frozen=True, slots=True)
 class LastBackup:
-    """The last complete snapshot of a backup, None without one. ``later``: how many newer ones lack something, or
-    cannot be read."""
+    """The last complete snapshot of a backup."""
 
     place: str
     snapshot: Snapshot | None
+    """The snapshot; None if none is complete."""
     later: int
+    """How many newer snapshots lack something, or cannot be read."""
 
     def as_dict(self) -> Row:
         """Return the row of ``--json``."""
@@ -65,16 +66,18 @@ def refuse_other_cluster(backup: LastBackup, directory: LogDirectory) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the page says first. ``lost_offsets``: how many are in no intact batch; ``uncounted``: in how many damaged
-    partitions that is not known. ``start``: what a broker's start comes to; None where that is not known. ``backup``:
-    of the cluster, if one was named."""
+    """The outcome that the page says first."""
 
     lost_offsets: int
+    """How many offsets are in no intact batch."""
     uncounted: int
+    """In how many damaged partitions that is not known."""
     start: StartOutcome | None
+    """The outcome of a broker's start; None where that is not known."""
     settings: Mapping[str, TopicSettings] = field(default_factory=dict[str, TopicSettings])
     """Of topics."""
     backup: LastBackup | None = None
+    """The last backup of the cluster, if a backup was named."""
 
 
 def sum_up(

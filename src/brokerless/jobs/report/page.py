@@ -43,10 +43,12 @@ _MAX_SAFE_INTEGER = 2**53 - 1
 
 @dataclass(frozen=True, slots=True)
 class ReportFile:
-    """Where a page is written. ``backup``: what it says of one, if one was named."""
+    """The file of a page."""
 
     path: str | os.PathLike[str]
+    """Where the page is written."""
     backup: LastBackup | None = None
+    """What the page says of a backup, if one was named."""
 
 
 def write_report(

@@ -20,10 +20,10 @@ _UNITS = ((_DAY_MS, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "sec
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """What the cluster's metadata says of a topic; None where it says nothing. ``is_known``: whether it has the topic
-    at all."""
+    """A topic's settings by the cluster's metadata; None where it says nothing."""
 
     is_known: bool
+    """Whether the metadata has the topic at all."""
     policy: str | None = None
     retention_ms: str | None = None
     retention_bytes: str | None = None

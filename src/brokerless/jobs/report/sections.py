@@ -22,12 +22,13 @@ CellKind = Literal[
 
 @dataclass(frozen=True)
 class TableColumn:
-    """``value``: of a figure's row; by default that of the column ``name``."""
+    """A column of a table."""
 
     name: str
     label: str
     kind: CellKind = "number"
     value: Callable[[Row], Any] | None = None
+    """Returns the cell of a figure's row; by default that of the column ``name``."""
 
     def of(self, row: Row) -> Any:
         found = row[self.name] if self.value is None else self.value(row)
@@ -50,12 +51,13 @@ class TableView:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page. ``charts``: names in :data:`brokerless.jobs.report.charts.CHARTS`, with what they show."""
+    """A part of the page."""
 
     id: str
     title: str
     about: str
     charts: dict[str, str] = field(default_factory=dict[str, str])
+    """Names in :data:`brokerless.jobs.report.charts.CHARTS`, with what they show."""
     tables: tuple[TableView, ...] = ()
     nothing: str = ""
     """What is there instead, where the tables are empty."""

@@ -61,7 +61,7 @@ class TimeSums:
     sums: Sums = field(default_factory=Sums)
 
     def add(self, times: Int64s, records: Int64s, sizes: Int64s) -> None:
-        """``times``: ms; shape ``(n,)``."""
+        """Add the records and sizes of batches by their ``times`` (ms), shape ``(n,)``."""
         is_time = (times >= 0) & (times < END_OF_TIME_MS)
         self.sums.add(np.where(is_time, times // self.width_ms, NO_TIME), records, sizes)
         while len(self.sums.by_key) > MOST_TIMES and self.width_ms != WIDTHS_MS[-1]:
@@ -88,7 +88,7 @@ class TopicSums:
     """By magic, times 8, plus codec."""
 
     def add(self, batches: Batches, records: Int64s) -> None:
-        """``records``: of each batch, shape ``(len(batches),)``."""
+        """Add batches. ``records`` is how many records each has, shape ``(len(batches),)``."""
         sizes = batches.sizes
         self.times.add(batches.max_timestamp, records, sizes)
         self.sizes.add(np.frexp(np.maximum(sizes, 1).astype(np.float64))[1].astype(np.int64) - 1, records, sizes)
@@ -117,7 +117,7 @@ class ProducerSums:
     """Largest epoch, transactional batches, first and last timestamp in ms."""
 
     def add(self, batches: Batches, records: Int64s) -> None:
-        """``records``: of each batch, shape ``(len(batches),)``."""
+        """Add batches. ``records`` is how many records each has, shape ``(len(batches),)``."""
         ids = np.where(batches.producer_id < 0, -1, batches.producer_id)
         known = self.sums.by_key
         new = [each for each in np.unique(ids).tolist() if each not in known]

@@ -13,61 +13,71 @@ TopicConfigs = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a target topic's settings let in and keep, in ms since the epoch and bytes; None where there is no limit.
-
-    ``expired_before``: older records are deleted by retention. ``earliest``, ``latest``: timestamps that a broker
-    accepts. ``largest``: bytes of a batch (the smaller one of ``max.message.bytes`` and ``segment.bytes``)."""
+    """What a target topic's settings accept and retain; None where there is no limit."""
 
     expired_before: int | None = None
+    """Records older than this are deleted by retention (ms since the epoch)."""
     earliest: int | None = None
+    """The first timestamp that a broker accepts (ms since the epoch)."""
     latest: int | None = None
+    """The last timestamp that a broker accepts (ms since the epoch)."""
     largest: int | None = None
+    """The largest batch in bytes (the smaller one of ``max.message.bytes`` and ``segment.bytes``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourcePartition:
-    """What is restored of one partition, and how much of it meets the target's :class:`Limits`.
-
-    Offsets ``start_offset <= offset < end_offset``; ``records`` and ``size`` (bytes of keys, values and headers) are
-    those that are restored. ``largest``: bytes of the largest record, and its offset. ``expired``: records and bytes
-    that retention deletes. ``late``: records from ``end_offset`` on that are older than the point in time.
-    ``undecided``: the first offset of a transaction that is open, which ends what is restored (None without one), and
-    how many records are in it and after it."""
+    """A partition that is restored, and how much of it meets the target's :class:`Limits`. Offsets are
+    ``start_offset <= offset < end_offset``."""
 
     topic: str
     partition: int
     start_offset: int
     end_offset: int
     records: int = 0
+    """How many records are restored."""
     size: int = 0
+    """The bytes of the keys, values and headers that are restored."""
     first_timestamp: int | None = None
     last_timestamp: int | None = None
     largest: tuple[int, int] = (0, -1)
+    """The bytes of the largest record, and its offset."""
     expired: tuple[int, int] = (0, 0)
+    """How many records retention deletes, and their bytes."""
     out_of_range: int = 0
+    """How many records have timestamps that the target refuses."""
     too_large: int = 0
+    """How many records are larger than the target accepts."""
     without_key: int = 0
+    """How many records have no key."""
     at_zero: int = 0
+    """How many records have the timestamp 0, which librdkafka cannot send."""
     unnameable: int = 0
+    """How many headers have a zero byte in their names, which librdkafka cannot send."""
     late: int = 0
+    """How many records from ``end_offset`` on are older than the point in time."""
     undecided: tuple[int, int] | None = None
+    """The first offset of an open transaction, which ends what is restored, and how many records are in it and after
+    it; None without one."""
     codec: str = "none"
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRestore:
-    """One topic: what is restored, and what the target has. ``configs``: its own settings, as the source's metadata
-    knows them (None where there is none). ``target``: the settings that count on the target. ``exists``: whether it is
-    there already. ``partition_count``: how many partitions it has, or gets. ``replicas``: how many of a partition are
-    in sync, or will be, of the partition with the fewest; None where that is not known."""
+    """A topic that is restored: its partitions, and what the target has."""
 
     topic: str
     partitions: tuple[SourcePartition, ...]
     partition_count: int
+    """How many partitions it has on the target, or gets."""
     configs: TopicConfigs | None
+    """Its own settings, as the source's metadata knows them; None where there is no metadata."""
     target: TopicConfigs
+    """The settings that count on the target."""
     exists: bool
+    """Whether it is on the target already."""
     replicas: int | None = None
+    """How many replicas are in sync, or will be, of the partition with the fewest; None where that is not known."""
 
     __repr__ = short_repr
     _repr_html_ = short_html
@@ -100,14 +110,16 @@ class GroupRestore:
 
 @dataclass(frozen=True, slots=True)
 class RestoredPartition:
-    """What was restored of one partition: by this run, and by earlier ones that it went on from. ``matched``: records
-    that an earlier run had sent, and that were found on the target. Offsets are the target's."""
+    """A partition that was restored. Offsets are the target's."""
 
     topic: str
     partition: int
     records: int
+    """How many records this run restored."""
     earlier: int
+    """How many records earlier runs restored, from which this one went on."""
     matched: int
+    """How many records an earlier run had sent that were found on the target."""
     first_offset: int | None
     end_offset: int
 

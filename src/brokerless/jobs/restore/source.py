@@ -32,22 +32,26 @@ _OVERHEAD = 61 + 7 * 5
 
 @dataclass(frozen=True, slots=True)
 class SourceReading:
-    """How a source is read. ``until``: a partition ends before its first record of this time (ms) or later."""
+    """The settings of reading a source."""
 
     isolation: Isolation = "read_committed"
     until: int | None = None
+    """A partition ends before its first record of this time (ms) or later; None for its end."""
     max_batch_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SelectedPartitions:
-    """What of some paths is restored: ``partitions``. ``everything`` that is in the paths is read beside, as the
-    cluster's metadata and committed offsets are in it. ``named``: topics that the user has named."""
+    """The partitions of some paths that are restored."""
 
     paths: Sequence[str]
     partitions: Sequence[PartitionPath]
+    """The partitions to restore."""
     everything: Sequence[PartitionPath]
+    """All partitions in the paths, which are read as well, as the cluster's metadata and committed offsets are in
+    them."""
     named: Collection[str] = ()
+    """Topics that the user has named."""
 
 
 def choose_partitions(

@@ -19,18 +19,21 @@ from brokerless.progress import Done
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """What a task hands to the driver. Offsets are those of the log: the first that a reader gets, and the one after
-    the last. ``staged`` is what was written, None if there is ``damages`` or nothing is to be written. ``inputs``,
-    ``outputs``: of a job with a manifest."""
+    """A task's result, which the driver gets. Offsets are those of the log."""
 
     totals: ConversionTotals
     start_offset: int
+    """The first offset that a reader gets."""
     end_offset: int
+    """The offset after the last one."""
     damages: tuple[Finding, ...]
     findings: tuple[Finding, ...]
     staged: StagedPartition | None = None
+    """What was written; None if there is ``damages`` or nothing is to be written."""
     inputs: tuple[ManifestFile, ...] = ()
+    """The files that were read, of a job with a manifest."""
     outputs: tuple[ManifestFile, ...] = ()
+    """The files that were written, of a job with a manifest."""
 
 
 def copy_unchanged(task: PartitionTask, done: Done, *, dry_run: bool, is_hashed: bool) -> Rewritten:

@@ -43,14 +43,15 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteTask(ABC):
-    """A partition that is written into the log directory ``to``; None in a dry run without one. ``owner``: in the
-    names of directories that the job has not finished."""
+    """A partition that is to be written."""
 
     topic: str
     partition: int
     to: Destination | None
+    """The log directory to write it into; None in a dry run without one."""
     topic_id: str
     owner: str = ""
+    """The owner in the names of directories that the job has not finished."""
 
     @property
     def name(self) -> str:
@@ -110,23 +111,24 @@ RewriteTaskT = TypeVar("RewriteTaskT", bound=RewriteTask)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A log directory that is written to. ``sources``: the paths that become it. ``run``: by which a repeat of the same
-    command is known, see :mod:`brokerless.log.commit.run_record`."""
+    """A log directory that is written to."""
 
     directory: Destination
     sources: tuple[LogDirectory, ...]
+    """The paths that become it."""
     run: str
+    """The run by which a repeat of the same command is known, see :mod:`brokerless.log.commit.run_record`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[RewriteTaskT]):
-    """A task for each partition that is to be written, and where they are written. ``finished``: partitions that an
-    earlier run has written, by their names in its manifest."""
+    """The plan of a rewrite: a task for each partition that is to be written, and the log directories for them."""
 
     tasks: tuple[RewriteTaskT, ...]
     targets: tuple[Target, ...]
     dry_run: bool
     finished: tuple[str, ...] = ()
+    """Partitions that an earlier run has written, by their names in its manifest."""
 
     @property
     def size(self) -> int:
@@ -156,10 +158,10 @@ def target_partitions(partitions: Sequence[PartitionPath], command: str) -> list
 
 
 class OfTarget(NamedTuple):
-    """The sources of one log directory that is written to. ``prefix``: where this is in the one that the user named:
-    ``""`` if it is that one, or ``b1/``."""
+    """The sources of one log directory that is written to."""
 
     prefix: str
+    """Where the directory is in the one that the user named: ``""`` if it is that one, or ``b1/``."""
     directory: Destination
     sources: list[Source]
 

@@ -66,7 +66,8 @@ class RewriteReader:
         is_hashed: bool = False,
         keeps_segments: bool = False,
     ) -> None:
-        """``is_hashed``: of a job with a manifest. ``keeps_segments``: no batch has records of two segments."""
+        """Read a partition for a rewrite. ``is_hashed`` is for a job with a manifest. With ``keeps_segments``, no batch
+        has records of two segments."""
         self.damages: list[Finding] = []
         self.end_offset = max((each.base_offset for each in source.segments), default=0)
         self.path = source.path

@@ -82,26 +82,27 @@ def places(task: PartitionTask, *, is_written: bool) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite(Generic[RewriteTaskT, ReportedT, ResultT]):
-    """What a command does with each task of its plan. ``work`` reads a partition and writes it beside. ``take`` returns
-    the result and what is to be committed, if anything.
-
-    ``has_manifest``: a later run goes on by it, so that the commit is not recorded. ``commits_each``: as soon as it is
-    written. ``before_commit`` is called with all results. ``job_of``: by which a later run is known for the same, and
-    removes what this one left. ``is_lossy``: a partition of which nothing was written counts as written.
-    ``makes_logs``: whether log directories are written, and not tables, of which ``take`` takes care. ``of_one_node``:
-    whether it is to be said where sources have the files of several nodes, so that none are written.
-    """
+    """A command's part in a rewrite: what it does with each task of its plan."""
 
     command: str
     work: Callable[[RewriteTaskT, Done], ReportedT]
+    """Reads a partition, and stages what is written."""
     take: Callable[[RewriteTaskT, ReportedT], tuple[ResultT, StagedPartition | None]]
+    """Returns the result of a task and what is to be committed, if anything."""
     has_manifest: bool = False
+    """Whether a later run goes on by a manifest, so that the commit is not recorded."""
     commits_each: bool = False
+    """Whether each partition is committed as soon as it is written."""
     before_commit: Callable[[Sequence[ResultT]], object] = ignore
+    """Called with all results."""
     job_of: Callable[[Destination], str | None] = ignore
+    """Returns the name by which a later run is known for the same job, so that it removes what this one left."""
     is_lossy: bool = False
+    """Whether a partition of which nothing was written counts as written."""
     makes_logs: bool = True
+    """Whether log directories are written, and not tables, of which ``take`` takes care."""
     of_one_node: bool = True
+    """Whether it is reported where sources have the files of several nodes, so that none are written."""
 
 
 def rewrite(

@@ -147,7 +147,7 @@ def _start(master: str, name: str) -> SparkContext:
 
 
 def _context(conf: SparkConf, log: IO[str]) -> SparkContext:
-    """``log``: what Spark has to say of itself, which is not for the terminal."""
+    """Return a new Spark application. What Spark itself prints goes to ``log``, as it is not for the terminal."""
     from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway
 

@@ -51,16 +51,19 @@ TOPIC = "carved"
 
 @dataclass(frozen=True, slots=True)
 class Carving:
-    """What is carved out of ``location`` and written to ``directory``, as :func:`output_directory` gives it.
-    ``max_batch_bytes``: bytes that one batch may inflate to; ``dry_run``: everything is done but writing; ``parquet``:
-    tables are written, as an export writes them, and no logs."""
+    """The request of carving batches out of a file."""
 
     location: Location
+    """The file."""
     directory: Destination
+    """The directory that is written to, as :func:`output_directory` returns it."""
     config: LogConfig
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    """How many bytes one batch may inflate to."""
     dry_run: bool = False
+    """Whether everything is done but writing."""
     parquet: bool = False
+    """Whether tables are written, as an export writes them, and no logs."""
 
     @property
     def path(self) -> str:
@@ -69,12 +72,13 @@ class Carving:
 
 @dataclass(frozen=True, slots=True)
 class Carved:
-    """One group of batches of a file: partition number ``partition``. ``runs``: where in the file they are, as pieces
-    ``[position, end)``, in bytes; timestamps in ms, -1 if there are none."""
+    """One group of batches of a file. Timestamps are in ms, -1 if there are none."""
 
     carving: Carving
     partition: int
+    """The number of the partition that the group becomes."""
     runs: tuple[tuple[int, int], ...]
+    """Where in the file the batches are: byte ranges ``[position, end)``."""
     first_offset: int
     last_offset: int
     leader_epoch: int

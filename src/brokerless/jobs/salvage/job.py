@@ -65,16 +65,19 @@ from brokerless.tables.read_options import bound
 
 @dataclass(frozen=True, slots=True)
 class Salvage:
-    """How all partitions are salvaged. ``config``: None for segments that begin where those of the source do, and are
-    split only where they would be larger than a segment can be. ``max_batch_bytes``: bytes that one batch may inflate
-    to. ``dry_run``: everything is done but writing. ``partial``: of v2 batches whose checksum is right, but which break
-    off inside, the records before. ``parquet``: tables are written, as an export writes them, and no log."""
+    """The settings of a salvage, which are the same for all partitions."""
 
     config: LogConfig | None = None
+    """The settings of the new segments. With None they begin where those of the source do, and are split only where
+    they would be larger than a segment can be."""
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    """How many bytes one batch may inflate to."""
     dry_run: bool = False
+    """Whether everything is done but writing."""
     partial: bool = False
+    """Whether the first records are saved of v2 batches whose checksum is right, but which break off inside."""
     parquet: bool = False
+    """Whether tables are written, as an export writes them, and no log."""
 
     @property
     def log_config(self) -> LogConfig:
@@ -90,7 +93,7 @@ def settings_of(request: SalvageRequest) -> Salvage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SalvageTask(RewriteTask):
-    """One partition to save. ``topic_id``: ``""`` for tables of a topic that has none."""
+    """One partition to save. Its ``topic_id`` is ``""`` for tables of a topic that has none."""
 
     source: PartitionFiles
     salvage: Salvage
@@ -112,9 +115,8 @@ class SalvageTask(RewriteTask):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SalvageResult(PartitionResult[SalvageTask]):
-    """What was saved of one partition, and what was not. The log has ``start_offset <= offset < end_offset``.
-    ``repeated`` and ``overlapping``: intact batches that were left out as others have their offsets, the same batches
-    or different ones; ``misplaced``: those whose offset cannot be right. ``damaged``: bytes in no intact batch."""
+    """The result of salvaging one partition: what was saved, and what was not. The log has
+    ``start_offset <= offset < end_offset``."""
 
     start_offset: int
     end_offset: int
@@ -123,9 +125,13 @@ class SalvageResult(PartitionResult[SalvageTask]):
     bytes: int
     losses: tuple[Loss, ...]
     damaged: int
+    """How many bytes are in no intact batch."""
     repeated: int
+    """How many intact batches were left out, as the same batches were saved from elsewhere."""
     overlapping: int
+    """How many intact batches were left out, as different batches have their offsets."""
     misplaced: int
+    """How many intact batches were left out, as their offsets cannot be right."""
     partial: int = 0
     """Batches of which only some records were saved."""
     files: tuple[str, ...] = ()

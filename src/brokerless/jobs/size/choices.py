@@ -21,14 +21,17 @@ COMPARED_LEVELS = {"gzip": (None, 9), "lz4": (None,), "zstd": (None, 1, 9)}
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """``level``: None for the codec's default. ``batch_records`` and ``batch_bytes``: None for both keeps the batches
-    that are there; v0 and v1 without a codec have no batches, and so neither."""
+    """A format, codec and batch size for which the size of a topic is estimated."""
 
     magic: int
     codec: str
     level: int | None = None
+    """The level of the codec; None for its default."""
     batch_records: int | None = None
+    """How many records a batch has. None for this and ``batch_bytes`` retains the batches that are there; v0 and v1
+    without a codec have no batches, and so neither."""
     batch_bytes: int | None = None
+    """How many bytes a batch has."""
 
     @property
     def is_compressed(self) -> bool:

@@ -30,33 +30,38 @@ _LONGEST_NAME = 1 << 10
 
 @dataclass(slots=True)
 class Contents:
-    """Sums over batches, in bytes. ``keys``, ``values``, ``headers``: contents before compression; ``overhead``: what
-    records and messages have beside them (lengths, deltas, attributes, ...), ``batch_headers``: of batches and wrapper
-    messages; ``stored``: what all this takes in the log.
-
-    ``varints``, ``without_deltas``, ``fixed_width``: the overhead of the same records in v2; if it had offsets and
-    timestamps themselves instead of deltas; if its fields were as wide as their types.
-
-    ``by_key``, ``by_producer``, ``by_hour``: stored bytes (of a batch, each record has its share); ``by_header``: bytes
-    of headers before compression. ``kinds``: stored bytes by format and codec. Keys are bytes, None for null.
-    """
+    """Sums over batches, in bytes. Keys are bytes, None for null."""
 
     batches: float = 0.0
     records: float = 0.0
     stored: float = 0.0
+    """What everything takes in the log."""
     keys: float = 0.0
+    """Keys before compression."""
     values: float = 0.0
+    """Values before compression."""
     headers: float = 0.0
+    """Headers before compression."""
     overhead: float = 0.0
+    """What records and messages have beside their contents (lengths, deltas, attributes, ...)."""
     batch_headers: float = 0.0
+    """The headers of batches and of wrapper messages."""
     varints: float = 0.0
+    """The overhead of the same records in v2."""
     without_deltas: float = 0.0
+    """The overhead of the same records in v2 if it had offsets and timestamps themselves instead of deltas."""
     fixed_width: float = 0.0
+    """The overhead of the same records in v2 if its fields were as wide as their types."""
     by_key: Counter[bytes | None] = field(default_factory=Counter[bytes | None])
+    """Stored bytes by key; each record has its share of its batch's."""
     by_header: Counter[bytes | None] = field(default_factory=Counter[bytes | None])
+    """Bytes of headers before compression, by name."""
     by_producer: Counter[int] = field(default_factory=Counter[int])
+    """Stored bytes by producer ID; each record has its share of its batch's."""
     by_hour: Counter[int] = field(default_factory=Counter[int])
+    """Stored bytes by hour since the epoch; each record has its share of its batch's."""
     kinds: Counter[tuple[int, int]] = field(default_factory=Counter[tuple[int, int]])
+    """Stored bytes by format and codec."""
 
     def add(self, other: Contents) -> None:
         for name in self.__slots__:

@@ -67,12 +67,14 @@ class Population:
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """Batches that one cut of the sample gave. ``source``: what each takes now; ``plain``: before compression."""
+    """The batches that the sample makes, cut in one way."""
 
     sizes: NDArray[np.float64]
     payloads: Int64s
     plain: Int64s
+    """The bytes of each batch before compression."""
     source: NDArray[np.float64]
+    """The bytes that the records of each batch take now."""
     runs: Int64s
 
 

@@ -71,12 +71,14 @@ class SharedDecoder:
 
 @dataclass(slots=True)
 class ExactSizes:
-    """``bytes``: by choice; one that cannot be written is not there. ``contents``: where they were requested.
-    ``bytes_other``: of control batches and those without records."""
+    """The exact sizes of partitions that were read as a whole."""
 
     bytes: dict[Choice, int]
+    """The size by choice; a choice that cannot be written is not there."""
     contents: Contents
+    """What is in the batches, where that was requested."""
     bytes_other: int = 0
+    """The bytes of control batches and of batches without records."""
 
 
 def measure_partition(

@@ -43,13 +43,16 @@ _CROSSOVER_BYTES = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class SizeSettings:
-    """``sample``: bytes, or a share below 1, of each topic that is read; None for :data:`SHARE` and at most
-    :data:`MOST_BYTES`. ``is_full``: all is read. ``max_batch_bytes``: bytes that one batch may inflate to."""
+    """The settings of an estimate."""
 
     choices: tuple[Choice, ...] = field(default_factory=lambda: tuple(choices_of()))
     sample: float | None = None
+    """How much of each topic is read: bytes, or a share below 1; None for :data:`SHARE` and at most
+    :data:`MOST_BYTES`."""
     is_full: bool = False
+    """Whether all is read."""
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    """How many bytes one batch may inflate to."""
 
     def __post_init__(self) -> None:
         if not self.choices:
@@ -87,17 +90,20 @@ def settings_of(request: SizeRequest) -> SizeSettings:
 
 @dataclass(frozen=True, slots=True)
 class SizeTask:
-    """Some partitions of one topic. ``budget``: bytes to sample; None to read all of them. ``with_contents``: whether
-    what does not depend on the choices is measured. ``places``: their segments, and ``findings`` about these."""
+    """Some partitions of one topic."""
 
     partitions: tuple[PartitionPath, ...]
     choices: tuple[Choice, ...]
     budget: int | None
+    """The bytes to sample; None to read all of them."""
     settings: SizeSettings
     threads: int
     with_contents: bool = True
+    """Whether what does not depend on the choices is measured."""
     places: tuple[SampledSegment, ...] = ()
+    """The partitions' segments."""
     findings: tuple[Finding, ...] = ()
+    """Findings about the segments."""
 
     @property
     def size(self) -> int:
@@ -112,18 +118,23 @@ SizePlan = tuple[str | None, int, list[SizeTask]]
 
 @dataclass(frozen=True, slots=True)
 class SizeTaskResult:
-    """``bytes``: what is there, of which ``bytes_read`` were read, more than requested if ``is_over_budget``.
-    ``sizes``, ``records``, ``contents``: estimates for what is there."""
+    """The sizes of a task's partitions."""
 
     bytes: int
+    """The bytes that are there."""
     bytes_read: int
+    """The bytes that were read."""
     sizes: dict[Choice, Estimate]
+    """Estimates for all that is there, by choice."""
     records: Estimate
+    """An estimate of how many records are there."""
     contents: Contents
+    """An estimate of the contents that are there."""
     bytes_other: float
     smaller_from: dict[tuple[int, str], int | None]
     findings: tuple[Finding, ...]
     is_over_budget: bool = False
+    """Whether more was read than requested."""
 
 
 def size(

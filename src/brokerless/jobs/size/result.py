@@ -23,28 +23,30 @@ HEAVIEST = 10
 
 @dataclass(frozen=True, slots=True)
 class TopicSize:
-    """What one topic costs and would cost, in bytes of its segments' logs.
-
-    ``topic``: None for a lone file. ``bytes``: what is there, from the log start offsets on. ``records``, ``sizes`` (by
-    choice): with 95 % intervals, or exact, with none. ``contents``: estimates as well, scaled to the topic.
-    ``bytes_other``: of control batches, and those without records. ``smaller_from``: by format (0, 1) and codec, from
-    how many records on a batch is smaller in v2, None for never. ``bytes_read``: of these bytes, for the estimate;
-    ``is_over_budget``: more than requested, as the fewest batches of a sample are so large. ``findings``: what could
-    not be read.
-    """
+    """A topic's size: what it costs and would cost, in bytes of its segments' logs."""
 
     topic: str | None
+    """None for a lone file."""
     partitions: int
     bytes: int
+    """What is there, from the log start offsets on."""
     is_exact: bool
     bytes_read: int
+    """The bytes that were read for the estimate."""
     records: Estimate
+    """How many records there are, with a 95 % interval, or exact, with none."""
     sizes: dict[Choice, Estimate]
+    """By choice, with 95 % intervals, or exact, with none."""
     contents: Contents
+    """Estimates as well, scaled to the topic."""
     bytes_other: float
+    """The bytes of control batches, and of batches without records."""
     smaller_from: dict[tuple[int, str], int | None]
+    """By format (0, 1) and codec, from how many records on a batch is smaller in v2; None for never."""
     findings: tuple[Finding, ...] = ()
+    """What could not be read."""
     is_over_budget: bool = False
+    """Whether more was read than requested, as the fewest batches of a sample are so large."""
 
     __repr__ = short_repr
 
@@ -163,7 +165,7 @@ class TopicSize:
 
 
 def monthly_cost(size: float, price_per_gb: float) -> float:
-    """``price_per_gb``: of 10^9 bytes, for a month."""
+    """Return the cost of ``size`` bytes for a month, where ``price_per_gb`` is that of 10^9 bytes."""
     return round(size / 1e9 * price_per_gb, 4)
 
 

@@ -52,27 +52,29 @@ _FAR = 1 << 60
 
 @dataclass(slots=True)
 class Sample:
-    """Runs of batches as one log of ``n`` records.
-
-    ``breaks``, ``legacy_breaks``: bool, shape ``(n,)``: with which a batch must begin in v2, and in v0 and v1.
-    ``firsts``: the first row of each of the source's batches, ``single``: which of these are messages without a codec.
-    ``row_bytes``: float64, shape ``(n,)``: what each takes in the source; ``runs``: int64, the run of each.
-    ``groups``: the batches of each run. ``bytes_other``: of control batches and those without records.
-    ``touched``: bytes that were read; ``is_over_budget``: whether these are more than was requested, because the fewest
-    batches that a sample has are so large.
-    """
+    """Runs of batches as one log of ``n`` records."""
 
     columns: RecordColumns = field(default_factory=empty_columns)
     breaks: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
+    """With which records a batch must begin in v2: bool, shape ``(n,)``."""
     legacy_breaks: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
+    """With which records a batch must begin in v0 and v1: bool, shape ``(n,)``."""
     firsts: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    """The first row of each of the source's batches."""
     single: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
+    """Which of the source's batches are messages without a codec."""
     row_bytes: NDArray[np.float64] = field(default_factory=lambda: np.empty(0, np.float64))
+    """What each record takes in the source: float64, shape ``(n,)``."""
     runs: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    """The run of each record: int64, shape ``(n,)``."""
     groups: list[BatchGroup] = field(default_factory=list[BatchGroup])
+    """The batches of each run."""
     bytes_other: int = 0
+    """The bytes of control batches and of batches without records."""
     touched: int = 0
+    """The bytes that were read."""
     is_over_budget: bool = False
+    """Whether more was read than requested, because the fewest batches that a sample has are so large."""
 
     @property
     def rows(self) -> int:

@@ -43,29 +43,34 @@ _ORDER: tuple[TrimReason, ...] = ("deleted-records", "retention", "oldest")
 
 @dataclass(frozen=True, slots=True)
 class TrimmedSegment:
-    """A segment that goes. ``size``: bytes of its log and of what belongs to it; ``end_offset``: where the next one
-    begins; ``largest_timestamp``: ms, by its time index."""
+    """A segment that is to be removed."""
 
     base_offset: int
     end_offset: int
+    """The offset at which the next segment begins."""
     file: str
     size: int
+    """The bytes of its log and of what belongs to it."""
     largest_timestamp: int
+    """The largest timestamp by its time index (ms)."""
     reason: TrimReason
 
 
 @dataclass(frozen=True, slots=True)
 class TrimLimits:
-    """What is to go. ``free``: bytes; ``before``: ms since the epoch. One of them, or else what retention lets go."""
+    """The limits by which segments are removed: one of ``free`` and ``before``, or else retention."""
 
     free: int | None
+    """The bytes to free."""
     before: int | None
+    """The time before which records are removed (ms since the epoch)."""
     now_ms: int
+    """When retention is measured (ms since the epoch)."""
 
     @classmethod
     def one_of(cls, free: int | None, before: int | None, *, retention: bool, now_ms: int | None = None) -> TrimLimits:
-        """``now_ms``: when retention is measured (now). Raises :class:`UsageError` for none of the three, and for
-        several."""
+        """Return the limits of a request. ``now_ms`` is when retention is measured, by default now. Raises
+        :class:`UsageError` for none of the three, and for several."""
         if [free is not None, retention, before is not None].count(True) != 1:
             raise UsageError("trim: give one of free, retention and before")
         return cls(free, before, clock.now() if now_ms is None else now_ms)

@@ -44,12 +44,7 @@ from brokerless.text import short_html, short_repr
 
 @dataclass(frozen=True, slots=True)
 class TrimmedPartition:
-    """What goes of a partition, and what it costs.
-
-    ``log_start_offset`` is where the log begins afterwards. ``records``: those that consumers could still get (None
-    where old messages are compressed, which are not counted); timestamps in ms, None where there are none. ``unread``:
-    by group, the offsets between what it has committed and the new log start.
-    """
+    """A partition's part of a trim: what is removed of it, and what that costs."""
 
     topic: str
     partition: int
@@ -57,10 +52,16 @@ class TrimmedPartition:
     segments: tuple[TrimmedSegment, ...]
     start_offset: int
     log_start_offset: int
+    """Where the log begins afterwards."""
     records: int | None
+    """How many records go that consumers could still get; None where old messages are compressed, which are not
+    counted."""
     first_timestamp: int | None
+    """The first timestamp of these records (ms); None where there are none."""
     last_timestamp: int | None
+    """The last timestamp of these records (ms); None where there are none."""
     unread: Mapping[str, int]
+    """By group, how many offsets are between what it has committed and the new log start."""
 
     @property
     def size(self) -> int:
@@ -70,17 +71,20 @@ class TrimmedPartition:
 
 @dataclass(frozen=True, slots=True)
 class Trim:
-    """What goes of a log directory. ``waiting``: files, with their bytes, that a broker removes anyway. ``retained``:
-    topics of which nothing may go, with their bytes, and why. ``missing``: bytes short of the request.
-    ``is_applied``: it is done. ``is_resumed``: it is what is left of an earlier plan, whose run was cut short."""
+    """A trim of a log directory: what is removed."""
 
     path: str
     partitions: tuple[TrimmedPartition, ...]
     waiting: tuple[tuple[str, int], ...] = ()
+    """Files that a broker removes anyway, with their bytes."""
     retained: Mapping[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
+    """Topics of which nothing may go, with their bytes, and why."""
     missing: int = 0
+    """How many bytes are short of the request."""
     is_applied: bool = False
+    """Whether it is done."""
     is_resumed: bool = False
+    """Whether it is what is left of an earlier plan, whose run was cut short."""
 
     __repr__ = short_repr
     _repr_html_ = short_html

@@ -47,13 +47,15 @@ _ADVICE = "leave one out, or choose others with -t and -p"
 
 @dataclass(frozen=True, slots=True)
 class UploadOptions:
-    """``segment_bytes``: at which segments end as well. ``how``: their objects are written. ``dry_run``: everything is
-    read, and nothing written."""
+    """The settings of an upload."""
 
     segment_bytes: int | None = None
+    """The size at which segments end as well."""
     how: ObjectFormat = ObjectFormat()  # noqa: RUF009 - it is frozen
+    """How the objects of segments are written."""
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     dry_run: bool = False
+    """Whether everything is read, and nothing written."""
 
     @classmethod
     def of(cls, request: UploadRequest) -> UploadOptions:

@@ -53,16 +53,18 @@ class VerifyTask:
 
 @dataclass(frozen=True, slots=True)
 class VerifyTaskResult:
-    """What was found, if it is all, and between which offsets. ``unreadable``: why the path cannot be read at all;
-    ``epochs``: where the leader epochs of its batches begin."""
+    """The result of verifying one path: what was found, and between which offsets."""
 
     findings: tuple[Finding, ...]
     is_all: bool
+    """Whether these are all findings."""
     first_offset: int | None
     last_offset: int | None
     has_transactions: bool
     unreadable: UnreadableError | None = None
+    """Why the path cannot be read at all; None if it can."""
     epochs: LeaderEpochCheck = field(default_factory=LeaderEpochCheck)
+    """Where the leader epochs of its batches begin."""
 
 
 _Read = tuple[VerifyTask, VerifyTaskResult]

@@ -47,12 +47,13 @@ _SAID = (Kind.RETENTION_DELETES, Kind.TARGET_COMPACTS, Kind.LATE_RECORDS, Kind.C
 
 @dataclass(frozen=True, slots=True)
 class DiskSettings:
-    """``replace``: partitions that have records are moved aside. ``metadata``: another log directory of the cluster, to
-    know it by."""
+    """The settings of a restore into log directories."""
 
     until: int | None = None
     replace: bool = False
+    """Whether partitions that have records are moved aside."""
     metadata: str | None = None
+    """Another log directory of the cluster, to read its metadata from."""
     max_batch_bytes: int | None = None
 
     @classmethod
@@ -67,8 +68,7 @@ class DiskSettings:
 
 @dataclass(frozen=True, slots=True)
 class RestoredDisk:
-    """One partition in the log directories: ``records``, and ``start_offset <= offset < end_offset``. ``lost``: offsets
-    that the source does not have, as it is damaged. ``aside``: where replaced partitions are now."""
+    """One partition that was restored into log directories. Its log has ``start_offset <= offset < end_offset``."""
 
     topic: str
     partition: int
@@ -76,8 +76,10 @@ class RestoredDisk:
     start_offset: int
     end_offset: int
     lost: int
+    """How many offsets the source does not have, as it is damaged."""
     directories: tuple[str, ...]
     aside: tuple[str, ...] = ()
+    """Where replaced partitions are now."""
 
 
 @dataclass(frozen=True, slots=True)

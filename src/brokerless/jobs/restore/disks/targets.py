@@ -54,15 +54,16 @@ class StoppedCluster:
 
 @dataclass(frozen=True, slots=True)
 class PartitionTarget:
-    """Where a partition is written. ``leader_epoch``: that of the metadata, which batches may not exceed. ``existing``:
-    of the directories that have the partition already, whether it has records."""
+    """The place that a partition is written to."""
 
     topic: str
     partition: int
     topic_id: str
     leader_epoch: int
+    """The partition's leader epoch by the metadata, which batches may not exceed."""
     replicas: tuple[TargetDisk, ...]
     existing: Mapping[Path, bool]
+    """The directories that have the partition already, and whether it has records there."""
 
     @property
     def name(self) -> str:
@@ -72,10 +73,12 @@ class PartitionTarget:
 def load_target(
     paths: Sequence[str], metadata: str | None = None, max_batch_bytes: int | None = None
 ) -> StoppedCluster:
-    """``metadata``: a log directory of the same cluster to read its metadata from, where ``paths`` have none.
+    """Read the stopped cluster whose log directories ``paths`` are. ``metadata`` is a log directory of the same cluster
+    to read its metadata from, where ``paths`` have none.
 
     Raises :class:`UsageError` for what is no stopped broker's log directory, or of several clusters, and
-    UnreadableError."""
+    UnreadableError.
+    """
     disks: list[TargetDisk] = []
     clusters: dict[str | None, str] = {}
     for path in paths:

@@ -93,7 +93,7 @@ def load_library() -> Any:
 
 @dataclass(slots=True)
 class ClusterConnection:
-    """A cluster, and how to reach it. ``problems``: what librdkafka has said of brokers and logins, the last ones."""
+    """A cluster, and how to reach it."""
 
     bootstrap: str
     config: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
@@ -101,6 +101,7 @@ class ClusterConnection:
     cluster_id: str = ""
     brokers: tuple[int, ...] = ()
     problems: list[str] = field(default_factory=list[str])
+    """The last messages of librdkafka about brokers and logins."""
     denied: str | None = None
     _admin: Any = field(default=None, repr=False)
 

@@ -53,16 +53,19 @@ from brokerless.text import short_html, short_repr
 
 @dataclass(frozen=True, slots=True)
 class LiveSettings:
-    """``rate``: bytes in a second. ``map_directory``: where the offset map goes. ``groups``: groups' offsets are
-    committed, too. ``append``: topics may have records already. ``offsets``: a file of what groups have committed
-    later (``serve --offsets``)."""
+    """The settings of a restore into a running cluster."""
 
     reading: source.SourceReading = field(default_factory=source.SourceReading)
     map_directory: Path | None = None
+    """Where the offset map is written."""
     rate: int | None = None
+    """At most so many bytes are sent in a second; None for no limit."""
     groups: bool = False
+    """Whether groups' offsets are committed, too."""
     append: bool = False
+    """Whether topics may have records already."""
     offsets: str | None = None
+    """A file of what groups have committed later (``serve --offsets``)."""
 
     @classmethod
     def of(cls, request: RestoreRequest) -> LiveSettings:
@@ -83,13 +86,14 @@ class LiveSettings:
 
 @dataclass(slots=True)
 class LiveRestore:
-    """A restore that was planned. ``everything``: all partitions of the source, Kafka's own topics among them."""
+    """A restore that was planned."""
 
     connection: ClusterConnection
     settings: LiveSettings
     paths: tuple[str, ...]
     readers: Mapping[str, Sequence[PartitionPath]]
     everything: Sequence[PartitionPath]
+    """All partitions of the source, Kafka's own topics among them."""
     plan: Restore
     targets: dict[str, TargetTopic]
 

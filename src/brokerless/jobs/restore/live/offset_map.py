@@ -100,12 +100,14 @@ class Position:
 
 @dataclass(slots=True)
 class OffsetMap:
-    """The map of one restore, open for writing. ``start``: what the first line says; ``positions`` by partition."""
+    """The map of one restore, open for writing."""
 
     directory: Path
     start: dict[str, Any]
+    """The content of the first line."""
     is_new: bool
     positions: dict[TopicPartition, Position]
+    """The position of each partition."""
     _file: BinaryIO = field(repr=False)
     _open: dict[TopicPartition, OffsetRun] = field(default_factory=dict[TopicPartition, OffsetRun], repr=False)
     _lines: list[OffsetRun] = field(default_factory=list[OffsetRun], repr=False)

@@ -121,11 +121,12 @@ class TargetReader:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """What is done with a partition's next records: ``matched`` were on the target already. ``foreign``: records there
-    that are not the source's."""
+    """Counts of a partition's records that are on the target already, when a restore goes on."""
 
     matched: int
+    """How many of the source's next records are there already."""
     foreign: int
+    """How many records there are not the source's."""
 
 
 def resume(

@@ -35,14 +35,16 @@ _NOT_OF_TOPIC = ("leader.replication.throttled.replicas", "follower.replication.
 
 @dataclass(frozen=True, slots=True)
 class TargetTopic:
-    """A topic of the cluster: its ID, how many partitions it has, and all its settings, defaults among them.
-    ``replicas``: those in sync, of the partition that has the fewest."""
+    """A topic of the cluster."""
 
     topic: str
     topic_id: str
     partition_count: int
+    """How many partitions it has."""
     replicas: int
+    """How many replicas are in sync, of the partition that has the fewest."""
     settings: TopicConfigs
+    """All its settings, defaults among them."""
 
 
 def describe_topics(connection: ClusterConnection, topics: Sequence[str]) -> dict[str, TargetTopic]:

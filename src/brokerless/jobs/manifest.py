@@ -48,11 +48,12 @@ _BY_TOPIC = {"exported_ids"}
 
 
 class ManifestFile(Value, frozen=True, rename={"size": "sizeInBytes"}):
-    """A file as it was: ``size`` in bytes, ``modified`` in ms since the epoch (None if the storage does not say)."""
+    """A file as it was."""
 
     path: str
     size: Int64
     modified: Annotated[int, Meta(ge=-MAX_INT64, le=MAX_INT64)] | None
+    """When it was modified (ms since the epoch); None if the storage does not say."""
     sha256: str
 
 

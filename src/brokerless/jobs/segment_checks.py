@@ -238,7 +238,7 @@ def check_metadata_files(partition: PartitionPath) -> Iterator[Finding]:
 
 @dataclass
 class SegmentScan:
-    """What a segment's batches were, as far as Kafka's reader comes: for the order of offsets, and for the indexes."""
+    """The batches of a segment, as far as Kafka's reader comes: for the order of offsets, and for the indexes."""
 
     base_offset: int
     last_offset: int | None = None

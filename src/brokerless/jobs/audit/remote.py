@@ -66,14 +66,17 @@ class RemoteFinding:
 
 @dataclass(frozen=True, slots=True)
 class RemoteAudit:
-    """What was compared: the segments that brokers read (``referenced``), of ``size`` bytes; those of which it is not
-    known here whether brokers read them (``unknown``): their metadata is elsewhere, or they are another cluster's; and
-    what was found."""
+    """The result of comparing a bucket's segments with their metadata."""
 
     referenced: int
+    """How many segments brokers read."""
     size: int
+    """The bytes of these segments."""
     unknown: int
+    """How many segments may be read by brokers or not, as far as is known here: their metadata is elsewhere, or they
+    are another cluster's."""
     unknown_size: int
+    """The bytes of these segments."""
     price_per_gb: float | None
     findings: tuple[RemoteFinding, ...]
 

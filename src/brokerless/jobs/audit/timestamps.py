@@ -25,9 +25,10 @@ _UNITS = (("seconds", 1), ("microseconds", 10**6), ("nanoseconds", 10**9))
 
 @dataclass(slots=True)
 class TimestampCheck:
-    """Follows a partition's intact batches at a time ``now_ms`` (since the epoch)."""
+    """Follows the timestamps of a partition's intact batches."""
 
     now_ms: int
+    """The time that counts as now (ms since the epoch)."""
     has_none: bool = False
     """Whether there were batches without a timestamp, so that Kafka goes by the file's own time."""
     _first: dict[tuple[str, str], Finding] = field(default_factory=dict[tuple[str, str], Finding])

@@ -43,13 +43,14 @@ _EVERY_HASH = (0, (1 << 64) - 1)
 
 @dataclass(slots=True)
 class CleanedPartition:
-    """What became of one partition. ``damages`` keep it from being written."""
+    """The state of a partition that is cleaned."""
 
     history: History
     cleanable: CleanableRange
     rules: CleanerRules
     totals: CompactTotals = field(default_factory=CompactTotals)
     damages: list[Finding] = field(default_factory=list[Finding])
+    """The damage that keeps it from being written."""
     frequent: list[FrequentKey] = field(default_factory=list[FrequentKey])
 
 

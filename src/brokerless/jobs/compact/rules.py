@@ -32,14 +32,18 @@ REMOVED = {
 
 @dataclass(slots=True)
 class Tombstones:
-    """The tombstones that are left: how many, the timestamps (ms) of the oldest and the newest, how many got a delete
-    horizon in this run, and how many had one."""
+    """The tombstones that are left."""
 
     count: int = 0
+    """How many there are."""
     oldest_ms: int | None = None
+    """The timestamp of the oldest one; None where no tombstone has one."""
     newest_ms: int | None = None
+    """The timestamp of the newest one; None where no tombstone has one."""
     horizons_set: int = 0
+    """How many got a delete horizon in this run."""
     horizons_before: int = 0
+    """How many had a delete horizon."""
 
     def add(self, timestamps: Int64s) -> None:
         known = timestamps[timestamps >= 0]
@@ -52,21 +56,26 @@ class Tombstones:
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """For :meth:`BatchFilter.filter`: flags of rows, and of batches; ``delete_horizons`` in ms, -1 for none."""
+    """The records and batches that stay, for :meth:`BatchFilter.filter`."""
 
     rows: Bools
+    """Which records stay (bool)."""
     batches: Bools
+    """Which batches stay as a header alone if no record is left (bool)."""
     delete_horizons: Int64s
+    """The delete horizons that batches get (ms); -1 for none."""
     changed: Bools
+    """Which batches are built again in any case (bool)."""
 
 
 @dataclass(slots=True)
 class CleanerRules:
-    """Decides for batches in order, and counts; ``removed`` is by the names of :data:`REMOVED`."""
+    """Decides for batches in order, and counts what goes and stays."""
 
     history: History
     settings: CompactSettings
     removed: Counter[str] = field(default_factory=Counter[str])
+    """How much was removed, by the names of :data:`REMOVED`."""
     tombstones: Tombstones = field(default_factory=Tombstones)
 
     @property

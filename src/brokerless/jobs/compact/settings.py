@@ -63,9 +63,8 @@ class CompactSettings:
 
 @dataclass(frozen=True, slots=True)
 class CompactOptions:
-    """The settings that a caller has for all topics; None for those of each topic, or the default.
-
-    ``top_keys`` counts in a dry run only. Others as in :class:`CompactSettings`."""
+    """The settings that a caller has for all topics, as in :class:`CompactSettings`; None for those of each topic, or
+    the default."""
 
     now_ms: int | None = None
     delete_retention_ms: int | None = None
@@ -77,6 +76,7 @@ class CompactOptions:
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     dry_run: bool = False
     top_keys: int = 0
+    """How many of the most frequent keys are found, in a dry run only."""
     key_bytes: int | None = None
 
     def settings_of(self, source: PartitionPath, others: Sequence[str] = ()) -> CompactSettings:

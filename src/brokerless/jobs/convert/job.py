@@ -113,15 +113,18 @@ class ConvertTask(PartitionTask):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ConvertResult(PartitionResult[ConvertTask]):
-    """What became of one partition. ``totals.lost`` is by the names of :data:`LEFT_OUT`. Offsets are those of the log:
-    the first that a reader gets, and the one after the last. ``damages`` kept it from being written. ``base_offsets``:
-    of the segments that were written."""
+    """The result of converting one partition. Offsets are those of the log."""
 
     totals: ConversionTotals
+    """Counts, of which ``lost`` is by the names of :data:`LEFT_OUT`."""
     start_offset: int
+    """The first offset that a reader gets."""
     end_offset: int
+    """The offset after the last one."""
     damages: tuple[Finding, ...]
+    """The damage that kept the partition from being written."""
     base_offsets: tuple[int, ...] = ()
+    """The base offsets of the segments that were written."""
 
     @property
     def has_other_segments(self) -> bool:
@@ -152,7 +155,7 @@ class ConvertResult(PartitionResult[ConvertTask]):
 
 @dataclass(frozen=True, slots=True)
 class ConvertSettings:
-    """What a manifest's job is: the same for all of its runs."""
+    """The settings of a conversion that its manifest records as the job: the same for all of its runs."""
 
     to: str
     conversion: Conversion

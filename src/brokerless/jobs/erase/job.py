@@ -82,7 +82,7 @@ class EraseTask(PartitionTask):
 
 @dataclass(frozen=True, slots=True)
 class EraseTaskResult:
-    """What a task hands to the driver: counts, findings, and what was written, unless there is damage."""
+    """A task's result, which the driver gets: counts, findings, and what was written, unless there is damage."""
 
     totals: ErasureTotals
     start_offset: int

@@ -29,10 +29,12 @@ _BITS_OF_KEY = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeySet:
-    """Distinct keys in the order of their bytes: key ``i`` is ``data[ends[i]:ends[i + 1]]`` (uint8, int64)."""
+    """Distinct keys in the order of their bytes: key ``i`` is ``data[ends[i]:ends[i + 1]]``."""
 
     data: NDArray[np.uint8]
+    """The bytes of all keys, one after the other (uint8)."""
     ends: NDArray[np.int64]
+    """Where keys end in ``data``, after a 0 (int64)."""
 
     @classmethod
     def of(cls, keys: Iterable[bytes]) -> KeySet:

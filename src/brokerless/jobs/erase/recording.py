@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class _Finished(LenientValue, frozen=True):
-    """What is needed of a partition that an earlier run committed."""
+    """A partition that an earlier run committed, as far as it is needed."""
 
     topic: str
     source: str

@@ -26,16 +26,15 @@ SCRYPT = {"n": 1 << 14, "r": 8, "p": 1, "maxmem": 64 << 20, "dklen": 32}
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which records are selected, by exactly one of: ``keys`` (the record's key is one of them; a record without a key
-    never is), ``where`` (a condition of DuckDB's SQL on the columns of the table of records, ``key_text``,
-    ``value_text``, ``key_json`` and ``value_json``, which are null where they are not UTF-8 or not JSON), ``header``
-    (the record has a header of this name and value, which may come more than once).
-
-    Raises :class:`UsageError` for none or several of them."""
+    """A selection of records by exactly one of its fields. Raises :class:`UsageError` for none or several of them."""
 
     keys: KeySet | None = None
+    """The keys of the selected records; a record without a key is never one of them."""
     where: str | None = None
+    """A condition of DuckDB's SQL on the columns of the table of records, and on ``key_text``, ``value_text``,
+    ``key_json`` and ``value_json``, which are null where they are not UTF-8 or not JSON."""
     header: tuple[str, bytes] | None = None
+    """The name and value of a header that the selected records have. A header may come more than once in a record."""
 
     def __post_init__(self) -> None:
         if sum(each is not None for each in (self.keys, self.where, self.header)) != 1:

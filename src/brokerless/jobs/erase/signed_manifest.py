@@ -44,7 +44,7 @@ DIRECTORY_FILES = names.LOG_DIRECTORY_FILES - {names.LOCK, names.COMMIT_LOCK, na
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """What a run of ``erase`` was asked to do, by which a later run is known for the same."""
+    """The request of a run of ``erase``, by which a later run is known for the same."""
 
     sources: tuple[str, ...]
     to: str
@@ -188,12 +188,14 @@ def check_path(path: str, sources: Sequence[str] = ()) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SignedManifest:
-    """A manifest that was read: ``data``, its bytes; ``signature``, those of the file beside it, None without one."""
+    """A manifest that was read."""
 
     path: str
     data: bytes
+    """The manifest's bytes."""
     value: dict[str, Any]
     signature: bytes | None
+    """The bytes of the signature's file next to it; None without one."""
 
 
 class _ManifestVersion(LenientValue, frozen=True):
@@ -201,7 +203,7 @@ class _ManifestVersion(LenientValue, frozen=True):
 
 
 class _Parts(LenientValue, frozen=True):
-    """What each manifest has; what is in its parts is checked by those who need it."""
+    """The parts that each manifest has. Their contents are checked by those who need them."""
 
     sources: list[Any]
     partitions: list[Any]

@@ -91,8 +91,8 @@ class ExportedPartition:
 
 
 class FilesTarget(Protocol):
-    """What finished files become: visible, with the state that records them. ``begin`` takes away what an interrupted
-    run left, and records what this one is about to write."""
+    """The target that finished files are published in, with the state that records them. ``begin`` takes away what an
+    interrupted run left, and records what this one is about to write."""
 
     def begin(self, plan: ExportPlan) -> dict[str, ExportState]: ...
     def publish(self, task: ExportTask, files: Sequence[ParquetFile], state: ExportState) -> None: ...

@@ -25,10 +25,10 @@ OF_TOPIC = (RefusedTopicError, UnreadableError, UnwritableError, OSError)
 
 @dataclass(slots=True)
 class Refusals:
-    """The topics that an export goes on without. ``refuse`` is called for each; without it, the first one ends the
-    export."""
+    """The topics that an export goes on without."""
 
     refuse: Refuse | None = None
+    """Called for each refused topic; without it, the first one ends the export."""
     topics: dict[str, Exception] = field(default_factory=dict[str, Exception])
     """The error of each refused topic."""
 

@@ -54,12 +54,14 @@ BeforeCommit = Callable[["Loaded", Sequence[StagedPartition]], object]
 
 @dataclass(frozen=True, slots=True)
 class LoadedPartition:
-    """What was written of one partition: records, bytes of its log, its first and last offset."""
+    """A partition that was written."""
 
     topic: str
     partition: int
     records: int
+    """How many records were written."""
     size_in_bytes: int
+    """The bytes of its log."""
     first_offset: int
     last_offset: int
 
@@ -150,7 +152,7 @@ class PartOfJob:
     check: CheckTarget = check_new
     """Checks which partitions it may write."""
     now: int | None = None
-    """The timestamp (ms) of records without one, where the rows have none for them."""
+    """The timestamp (ms) of records without one, where :class:`Routing` has none for them; None for now."""
     threads: int | None = None
     """How many threads encode; None for as many as there are processors."""
     without_key: int = 0

@@ -19,12 +19,15 @@ COLUMNS = ("key", "value", "headers", "offset", "timestamp", "timestampType")
 
 @dataclass(slots=True)
 class RowBuffer:
-    """Rows, the partition of each (by the router's number) and its number in the input. ``size`` in bytes."""
+    """Rows that are not yet written, by partition."""
 
     _rows: list[pa.RecordBatch] = field(default_factory=list[pa.RecordBatch])
     _places: list[NDArray[np.int32]] = field(default_factory=list[NDArray[np.int32]])
+    """The partition of each row, by the router's number."""
     _numbers: list[Int64s] = field(default_factory=list[Int64s])
+    """The number of each row in the input."""
     size: int = 0
+    """The bytes of the rows."""
 
     def add(self, rows: pa.RecordBatch, places: NDArray[np.int32], numbers: Int64s, size: int) -> None:
         self._rows.append(rows)

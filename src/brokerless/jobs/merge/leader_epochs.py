@@ -20,7 +20,8 @@ _MANY_ELECTIONS = 8
 
 @dataclass(frozen=True, slots=True)
 class EpochStart:
-    """A leader epoch began at ``earliest <= offset <= latest``: these differ where damage hides it."""
+    """The beginning of a leader epoch, at an offset with ``earliest <= offset <= latest``: these differ where damage
+    hides it."""
 
     epoch: int
     earliest: int

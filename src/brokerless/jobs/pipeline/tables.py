@@ -44,10 +44,12 @@ _KEEP_OWN_S = 86_400
 
 @dataclass(frozen=True, slots=True)
 class LoadedStates:
-    """How far topics are in their tables, and of the others why they cannot be in one."""
+    """The states of topics in their tables."""
 
     states: dict[str, ExportState | None]
+    """How far each topic is in its table."""
     refused: dict[str, str]
+    """The topics that cannot be in a table, and why."""
 
 
 def export_settings(settings: Settings) -> Export:

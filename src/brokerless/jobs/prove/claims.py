@@ -60,19 +60,22 @@ class TouchedClaim(LenientValue, frozen=True):
 
 
 class PartitionClaim(LenientValue, frozen=True):
-    """``source`` and ``target`` are the paths of the partition's directory; ``untouched`` is the SHA-256 of all batches
-    that were not rebuilt, None of one that was copied; ``touched`` is in the order of offsets."""
+    """The claims of a manifest about one partition."""
 
     topic: str
     partition: Int64
     source: str
+    """The path of the partition's directory before the erasure."""
     target: str
+    """The path of the partition's directory after it."""
     start_offset: Int64
     is_copied: bool
     untouched: Sha256 | None = field(name="untouchedSha256")
+    """The SHA-256 of all batches that were not rebuilt; None for a partition that was copied."""
     before: tuple[FileClaim, ...]
     after: tuple[FileClaim, ...]
     touched: tuple[TouchedClaim, ...]
+    """The batches that were rebuilt, in the order of offsets."""
 
     def __post_init__(self) -> None:
         parsed = names.parse_partition_directory(self.name)

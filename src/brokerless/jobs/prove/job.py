@@ -49,9 +49,10 @@ SignatureState = Literal["valid", "none", "wrong"]
 
 @dataclass(slots=True)
 class Proof:
-    """What was found of the manifest in the file ``path``."""
+    """The result of proving a manifest."""
 
     path: str
+    """The manifest's file."""
     manifest: Mapping[str, Any]
     """Its content."""
     claims: tuple[PartitionClaim, ...]

@@ -35,11 +35,13 @@ _LISTED = 10
 
 
 class ErasedAt(NamedTuple):
-    """Where bytes were before: ``partition`` by name, and ``position`` in the record's value."""
+    """The place where bytes were before they were erased."""
 
     partition: str
+    """The partition's name."""
     offset: int
     position: int
+    """The position of the bytes in the record's value."""
 
     def __str__(self) -> str:
         return f"{self.partition}, offset {self.offset}, position {self.position} of its value"
@@ -65,8 +67,8 @@ class PatternSearch:
         self.left_out = len(every) - len(self.patterns)
         self.places = {each: at for each in self.patterns if places is not None and (at := places.get(each))}
         self.counts = Counter[str]()
-        """How many places have one, by severity. What is found in a record that was not selected is a warning; anywhere
-        else it is an error."""
+        """How many places have one of them, by severity. What is found in a record that was not selected is a warning;
+        anywhere else it is an error."""
 
     def look_in_file(self, file: File, report: Report) -> None:
         """Looks in all bytes of a file that holds no records, such as an index. What is a number, or a name, of the

@@ -19,20 +19,25 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Bytes ``[position, end)`` of a file that are in no intact batch. ``kind`` and ``message`` say why as a finding
-    does; ``after`` is the offset after the intact batch before it, if any, and ``offset`` what its header claims.
-
-    Of several ``places`` it is the first one's, and ``damaged`` are their bytes: there is something intact between."""
+    """Bytes ``[position, end)`` of a file that are in no intact batch; or several such places, with something intact
+    between them, as one."""
 
     file: str
+    """The file of the first place."""
     position: int
     end: int
     kind: Kind
+    """The kind of finding that says why."""
     message: str
+    """The message of that finding."""
     after: int | None = None
+    """The offset after the intact batch before the region; None without one."""
     offset: int | None = None
+    """The offset that the region's header claims; None without one."""
     places: int = 1
+    """How many places it is."""
     damaged: int | None = None
+    """The bytes of all places together, where these are several."""
 
     @property
     def size(self) -> int:

@@ -82,16 +82,18 @@ class PartitionFiles:
 
 @dataclass(frozen=True, slots=True)
 class RecoveredLog:
-    """The log that is in them: ``saved`` are its batches (:data:`INTACT_BATCH`) by offset. Its first segment begins
-    at ``begin``, and it has ``start <= offset < end``. ``intact`` are all batches, of which ``choice`` says what
-    became."""
+    """The log that is in a partition's files. It has ``start <= offset < end``."""
 
     files: PartitionFiles
     intact: NDArray[np.void]
+    """All intact batches of the files."""
     choice: BatchSelection
+    """What became of each intact batch."""
     saved: NDArray[np.void]
+    """The log's batches (:data:`INTACT_BATCH`), by offset."""
     regions: Regions
     begin: int
+    """The offset at which its first segment begins."""
     start: int
     end: int
     lost: tuple[range, ...] = ()

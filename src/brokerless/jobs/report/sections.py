@@ -39,9 +39,10 @@ class TableColumn:
 
 @dataclass(frozen=True)
 class TableView:
-    """A table of the page: that of the figure ``name``."""
+    """A table of the page."""
 
     name: str
+    """The name of its figure."""
     label: str
     columns: tuple[TableColumn, ...]
     is_folded: bool = False

@@ -79,7 +79,7 @@ class TimeSums:
 
 @dataclass(slots=True)
 class TopicSums:
-    """What is added up for one topic."""
+    """Sums over the batches of one topic."""
 
     times: TimeSums = field(default_factory=TimeSums)
     sizes: Sums = field(default_factory=Sums)
@@ -110,7 +110,7 @@ class TopicSums:
 
 @dataclass(slots=True)
 class ProducerSums:
-    """What each producer wrote to one partition."""
+    """Sums over the batches of each producer in one partition."""
 
     sums: Sums = field(default_factory=Sums)
     more: dict[int, list[int]] = field(default_factory=dict[int, list[int]])

@@ -13,7 +13,7 @@ TopicConfigs = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a target topic's settings accept and retain; None where there is no limit."""
+    """A target topic's limits by its settings: what it accepts and retains. None where there is no limit."""
 
     expired_before: int | None = None
     """Records older than this are deleted by retention (ms since the epoch)."""
@@ -94,15 +94,16 @@ class TopicRestore:
 
 @dataclass(frozen=True, slots=True)
 class GroupRestore:
-    """The committed offset of a group in one partition, translated; ``target_offset`` is None where nothing is
-    committed, and ``reason`` says why."""
+    """The committed offset of a group in one partition, translated."""
 
     group: str
     topic: str
     partition: int
     source_offset: int
     target_offset: int | None
+    """The offset that is committed on the target; None where nothing is committed."""
     reason: str = ""
+    """Why nothing is committed."""
 
     __repr__ = short_repr
     _repr_html_ = short_html

@@ -137,12 +137,14 @@ class Plan(Generic[RewriteTaskT]):
 
 
 class TargetPartition(NamedTuple):
-    """A partition that is to be written: of ``topic_id``, if one is known, and made of what is in ``paths``."""
+    """A partition that is to be written."""
 
     topic: str
     partition: int
     topic_id: str | None
+    """The ID of its topic; None if none is known."""
     paths: tuple[str, ...]
+    """The paths whose contents it is made of."""
 
     @property
     def name(self) -> str:

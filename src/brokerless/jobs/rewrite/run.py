@@ -27,7 +27,7 @@ from brokerless.text import short_html, short_repr
 
 
 class Reported(Protocol):
-    """What a task hands to the driver, whatever else is in it."""
+    """A task's result, which the driver gets, whatever else is in it."""
 
     @property
     def findings(self) -> Sequence[Finding]:
@@ -40,11 +40,13 @@ ReportedT = TypeVar("ReportedT", bound=Reported)
 
 @dataclass(frozen=True, slots=True)
 class TaskResult(Generic[ResultT]):
-    """What a task hands to the driver: its result, what is to be reported, and what was written, if anything was."""
+    """A task's result, which the driver gets."""
 
     result: ResultT
     findings: tuple[Finding, ...]
+    """Findings to report before anything is committed."""
     staged: StagedPartition | None
+    """What was written, if anything was."""
 
 
 def result_of(_: object, value: TaskResult[ResultT]) -> tuple[ResultT, StagedPartition | None]:
@@ -54,7 +56,7 @@ def result_of(_: object, value: TaskResult[ResultT]) -> tuple[ResultT, StagedPar
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PartitionResult(Generic[RewriteTaskT]):
-    """What became of the partition of a task."""
+    """The result of a task for its partition."""
 
     task: RewriteTaskT
 

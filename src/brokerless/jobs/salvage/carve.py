@@ -217,7 +217,7 @@ def group(intact: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64
 
 
 class _CarveOutput:
-    """Where carved partitions are written, if they are: logs, or tables."""
+    """The place where carved partitions are written, if they are: logs, or tables."""
 
     def __init__(self, how: Carving, files: OpenFiles, report: Report) -> None:
         self._how, self._files, self._report = how, files, report

@@ -153,11 +153,13 @@ class SalvageResult(PartitionResult[SalvageTask]):
 
 @dataclass(frozen=True, slots=True)
 class SalvageTaskResult:
-    """What a task hands to the driver: what is to be reported, and what was written, if anything was."""
+    """A task's result, which the driver gets."""
 
     result: SalvageResult
     findings: tuple[Finding, ...]
+    """Findings to report before anything is committed."""
     staged: StagedPartition | tuple[ParquetFile, ...] | None
+    """What was written, if anything was."""
 
 
 def plan(

@@ -66,9 +66,10 @@ def wants_tables(request: SalvageRequest | CarveRequest) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SalvagedTable:
-    """Where the files of a partition go: ``directory`` is that of all topics."""
+    """The files of one partition in a table."""
 
     directory: Destination
+    """The directory of all topics."""
     topic: str
     partition: int
 

@@ -53,12 +53,14 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """What a sample stands for: the bytes of each partition, the number of segments, and of offsets, if that is
-    known."""
+    """The partitions that a sample stands for."""
 
     partitions: tuple[int, ...]
+    """The bytes of each partition."""
     segments: int
+    """How many segments they have."""
     offsets: int | None = None
+    """How many offsets they have; None where that is not known."""
 
     @property
     def bytes(self) -> int:

@@ -23,13 +23,15 @@ _TAIL = 64
 
 @dataclass(frozen=True, slots=True)
 class SampledSegment:
-    """A segment that is sampled: its bytes from ``start`` up to ``end``, after which there are only zeros."""
+    """A segment that is sampled."""
 
     partition: PartitionPath
     segment: SegmentPaths
     selected: Range
     start: int
+    """The position in the segment's log from which on it is sampled."""
     end: int
+    """The position up to which it is sampled, after which there are only zeros."""
 
     @property
     def size(self) -> int:

@@ -48,14 +48,18 @@ def varint_sizes(values: NDArray[np.integer]) -> Int64s:
 
 @dataclass(frozen=True, slots=True)
 class RecordSizes:
-    """Bytes of each record's parts, int64: ``keys``, ``values`` and ``headers`` (their keys and values) are contents;
-    ``lengths`` are the varints of v2 that do not depend on the batch, and the attributes; ``header_counts``."""
+    """The bytes of each record's parts, int64."""
 
     keys: Int64s
+    """The bytes of the key's contents."""
     values: Int64s
+    """The bytes of the value's contents."""
     headers: Int64s
+    """The bytes of the headers' keys and values."""
     lengths: Int64s
+    """The bytes of the varints of v2 that do not depend on the batch, and of the attributes."""
     header_counts: Int64s
+    """How many headers the record has."""
 
     @property
     def payload(self) -> Int64s:

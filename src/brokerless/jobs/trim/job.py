@@ -97,10 +97,12 @@ class Trim:
 
 @dataclass(frozen=True, slots=True)
 class _KnownSettings:
-    """What a broker's log directories say: settings by topic, and for each partition the groups' committed offsets."""
+    """The settings and committed offsets in a broker's log directories."""
 
     settings: Mapping[str, RetentionSettings]
+    """The settings of each topic."""
     committed: Mapping[tuple[str, int], Mapping[str, int]]
+    """For each partition, the groups' committed offsets."""
 
 
 def plan(

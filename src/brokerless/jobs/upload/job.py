@@ -70,8 +70,8 @@ class UploadOptions:
 
 @dataclass(frozen=True, slots=True)
 class UploadedPartition:
-    """A partition in a bucket: offsets ``start <= offset < end`` in ``segments``. ``damages`` kept it from being there;
-    then it has no segment. Sizes in bytes: of logs, and of their objects."""
+    """A partition in a bucket, with ``start_offset <= offset < end_offset``. Sizes in bytes are those of logs, and of
+    their objects."""
 
     topic: str
     topic_id: str
@@ -81,7 +81,9 @@ class UploadedPartition:
     end_offset: int
     records: int
     segments: tuple[SnapshotSegment, ...]
+    """The segments with these offsets; none if there is damage."""
     damages: tuple[Finding, ...]
+    """The damage that kept the partition from being uploaded."""
     dry_run: bool
 
     __repr__ = short_repr

@@ -82,7 +82,7 @@ class _Topic(LenientValue, frozen=True):
 
 
 class _Start(LenientValue, frozen=True):
-    """What is checked of the first line of a map; the rest says what is restored from where, and is compared."""
+    """The first line of a map, as far as it is checked. The rest says what is restored from where, and is compared."""
 
     offset_map: Literal[1]
     topics: dict[str, _Topic]
@@ -90,12 +90,15 @@ class _Start(LenientValue, frozen=True):
 
 @dataclass(slots=True)
 class Position:
-    """How far a partition has come: the offsets after the last records that are known to be on the target. ``records``:
-    so many are there."""
+    """The position that a partition's restore has reached: the offsets after the last records that are known to be on
+    the target."""
 
     source: int
+    """The offset in the source."""
     target: int
+    """The offset on the target."""
     records: int = 0
+    """How many records are there."""
 
 
 @dataclass(slots=True)

@@ -38,13 +38,14 @@ FIRST_TIMESTAMP = 1
 
 @dataclass(frozen=True, slots=True)
 class ProducedRecord:
-    """A record in the form in which it is sent, and in which it comes back. ``timestamp`` in ms."""
+    """A record in the form in which it is sent, and in which it comes back."""
 
     offset: int
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
     timestamp: int
+    """In ms since the epoch."""
     size: int
 
     @property

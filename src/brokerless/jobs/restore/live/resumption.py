@@ -24,13 +24,14 @@ their way within the broker."""
 
 @dataclass(frozen=True, slots=True)
 class TargetRecord:
-    """A record on the target; ``timestamp`` is None where the topic has the time of its own append."""
+    """A record on the target."""
 
     offset: int
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
     timestamp: int | None
+    """In ms since the epoch; None where the topic has the time of its own append."""
 
     def is_of(self, row: ProducedRecord) -> bool:
         """Return whether it is this record of the source."""

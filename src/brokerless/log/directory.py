@@ -45,20 +45,17 @@ WHAT_TO_GIVE = (
 
 @dataclass(frozen=True, slots=True)
 class SegmentPaths:
-    """A segment's log and those companions that exist.
-
-    ``base_offset`` is by name, for a ``.log.swap`` file by the one that it gets; 0 for a lone file of another name.
-    ``overlaps``: it is known to begin within the segment before it, as remote segments may, and nothing is wrong with
-    that.
-    """
+    """A segment's log and those companions that exist."""
 
     base_offset: int
+    """By name; for a ``.log.swap`` file by the name that it gets, 0 for a lone file of another name."""
     log: DirectoryEntry
     offset_index: DirectoryEntry | None = None
     time_index: DirectoryEntry | None = None
     transaction_index: DirectoryEntry | None = None
     producer_snapshot: DirectoryEntry | None = None
     overlaps: bool = False
+    """Whether it begins within the segment before it, as remote segments may without damage."""
 
     @property
     def size(self) -> int:

@@ -47,18 +47,21 @@ class ReplacedError(UnreadableError):
 
 @dataclass(slots=True)
 class OpenSegment:
-    """A segment with its log. ``partition``: as it was listed when the segment was opened. ``start`` (bytes): batches
-    before it were in segments that came before this one. ``is_merged``: it has taken the place of such segments.
-    ``is_last``: whether the log ends in it. ``skips_gap``: set by who has read it where it is known that no offset is
-    missing before the next segment, or cannot be known."""
+    """A segment with its open log."""
 
     partition: PartitionPath
+    """The partition as it was listed when the segment was opened."""
     segment: SegmentPaths
     file: File
     is_last: bool
+    """Whether the log ends in this segment."""
     start: int = 0
+    """Batches before this position (bytes) were in segments that came before this one."""
     is_merged: bool = False
+    """Whether this segment has taken the place of the segments that came before."""
     skips_gap: bool = False
+    """Set by the reader of the segment where no offset is missing before the next segment, or where that cannot be
+    known."""
 
     def reaches_next(self, last_offset: int | None) -> bool:
         """Return whether the next segment begins where this one ends, which has a last offset, or none follows."""

@@ -33,14 +33,16 @@ _BLOCK = 4096
 
 @dataclass(frozen=True)
 class OwnFile(Generic[ValueT]):
-    """A kind of file. ``kind``: the type of its content; a member of it is the version, a ``Literal`` of those that are
-    read. ``what``: what the file is, and ``advice``: what to do with one that is something else, both for messages.
-    ``limit``: bytes."""
+    """A kind of file that brokerless writes on users' disks."""
 
     kind: type[ValueT]
+    """The type of its content; a member of it is the version, a ``Literal`` of those that are read."""
     what: str
+    """What the file is, for messages."""
     advice: str
+    """What to do with a file that is something else, for messages."""
     limit: int = 16 << 20
+    """Bytes that a file may have at most."""
 
     def load(self, location: Location) -> ValueT:
         """Return the content of a file. Raises as :meth:`parse`, and :class:`UnreadableError` where there is none."""

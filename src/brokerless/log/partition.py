@@ -69,44 +69,48 @@ Match = Callable[[DecodedRecords], NDArray[np.bool_]]
 
 @dataclass(frozen=True, slots=True)
 class DecodedRows:
-    """Decoded records of one file; ``rows``: those requested, None for all. ``prepared``: what :class:`Reading` makes
-    of them, or None."""
+    """Decoded records of one file."""
 
     path: str
     decoded: DecodedRecords
     rows: NDArray[np.bool_] | None
+    """Which of them are requested, None for all."""
     prepared: Any = None
+    """The result of :attr:`Reading.prepare` for these rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How records are read. ``keys``, ``values``, ``headers``: whether they are kept. ``control``: control records are
-    given as well. ``transactions``: given to leave out aborted data and what is not yet stable (read_committed).
-    ``max_batch_bytes``: bytes that one batch may inflate to. ``watch`` is shown each chunk, and which of its batches
-    are what was written, before any of their records are given. ``span``: a batch outside of it is reported, and not
-    passed over. ``matcher``: makes, for one thread, what says which of some decoded records are given (bool, shape
-    ``(rows,)``); ``any_of``: byte strings of which such a record has at least one, so that batches without any need not
-    be decoded. ``threads``: how many decode in parallel. ``prepare``: makes what is yielded as ``prepared``, in the
-    thread that decoded the rows. ``taken``: counts rows, as reading goes on only until so many are taken.
-    """
+    """Options by which records are read."""
 
     range: Range = EVERYTHING
     keys: bool = True
+    """Whether keys are read, as ``values`` and ``headers`` are."""
     values: bool = True
     headers: bool = True
     control: bool = False
+    """Whether control records are yielded as well."""
     transactions: Transactions | None = None
+    """For read_committed: leaves out aborted data and what is not yet stable."""
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    """Bytes that one batch may inflate to."""
     watch: Callable[[str, Chunk, NDArray[np.bool_]], object] | None = None
+    """Is shown each chunk and which of its batches are what was written, before their records are yielded."""
     span: FileSpan | None = None
+    """A batch outside of it is reported, and not passed over."""
     matcher: Callable[[], Match] | None = None
+    """Makes, for one thread, the function that selects decoded records (bool, shape ``(rows,)``)."""
     any_of: tuple[bytes, ...] = ()
+    """Each selected record has one of these byte strings, so batches without any need not be decoded."""
     threads: int = 1
+    """How many decode in parallel."""
     prepare: Callable[[DecodedRows], Any] | None = None
+    """Makes what is yielded as ``prepared``, in the thread that decoded the rows."""
     taken: Countdown | None = None
+    """Counts rows; reading ends once so many are taken."""
 
     def decoder(self, every: bool = False) -> Decoder:
-        """``every``: batches without any of the byte strings are decoded too."""
+        """Return a decoder. ``every``: batches without any of the byte strings are decoded too."""
         # Times that are above those of their headers are to be found, as batches are passed over by these.
         any_of = () if every or self.range.pruned_from is not None else self.any_of
         return Decoder(self.keys, self.values, self.headers, self.max_batch_bytes, any_of=any_of)
@@ -137,9 +141,8 @@ def read_file(
     highest: int = -1,
 ) -> Iterator[DecodedRows]:
     """The records of the batches of a file that begin in ``[start, end)``, each offset once, without those that
-    ``seen`` passes over. ``highest``: the highest offset of the batches before ``start``.
-
-    What is damaged is reported after the records before it were given."""
+    ``seen`` passes over. ``highest``: the highest offset of the batches before ``start``. What is damaged is reported
+    after the records before it were yielded."""
     reader = FileReader(file, reading, report, seen=seen, highest=highest)
     if reading.threads > 1 and file.size - start > THREADS_FROM:
         yield from reader.read_side_by_side(start, end)
@@ -295,7 +298,7 @@ class FileReader:
             yield from given
 
     def _selected(self, decoded: DecodedRecords, known: _Decoded | None = None) -> Iterator[DecodedRows]:
-        """``known``: which rows a thread has found, and what it made of them."""
+        """Yield the selected rows. ``known``: which rows a thread has found, and what it made of them."""
         self.findings.extend(damage_finding(self.file.path, damage) for damage in decoded.damages)
         rows = self._rows(decoded, self.match) if known is None else known.rows
         new, overlapping = self.overlaps.rows(decoded)
@@ -317,8 +320,7 @@ class FileReader:
         self._advance(last - 1)
 
     def _unseen(self, seen: RepeatedOffsets, decoded: DecodedRecords) -> NDArray[np.bool_] | None:
-        """Return which decoded records ``seen`` does not pass over, None for all; the first of the others is
-        reported."""
+        """Return which decoded records ``seen`` does not pass over, None for all; report the first of the others."""
         offsets = decoded.columns.offset[: decoded.columns.rows]
         unseen = seen.rows(offsets)
         if unseen is not None:
@@ -370,10 +372,8 @@ class FileReader:
 
 class _PassedParts:
     """Parts of a local file that threads read in one pass, each from the first intact batch that begins in it. A part
-    counts if its first batch begins where those before it end, as that may lie in a record's value.
-
-    ``stopped_at``: how far (bytes) chunks were given in order, and ``before``: the last batches of these.
-    """
+    counts if its first batch begins where those before it end, as that may lie in a record's value. ``stopped_at``: how
+    far (bytes) chunks were yielded in order, and ``before``: the last batches of these."""
 
     def __init__(self, file: LocalFile, start: int, end: int | None, threads: int) -> None:
         self.stopped_at, self.before, self._threads = start, NO_BATCHES, threads

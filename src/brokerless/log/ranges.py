@@ -16,17 +16,16 @@ from brokerless.log.directory import PartitionPath, SegmentPaths
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Which records are selected: ``start <= x < end`` for offsets and for timestamps (ms); None is without bound.
-
-    ``prune``: whether batches are passed over by what headers and time indexes say of times, as Kafka does; otherwise
-    all are read, and each record's own timestamp decides.
-    """
+    """The records that are selected: ``start <= x < end`` for offsets and for timestamps (ms); None is without
+    bound."""
 
     start_offset: int | None = None
     end_offset: int | None = None
     start_timestamp: int | None = None
     end_timestamp: int | None = None
     prune: bool = True
+    """Whether batches are passed over by the times in headers and time indexes, as Kafka does; otherwise all are read,
+    and each record's own timestamp decides."""
 
     @property
     def is_everything(self) -> bool:

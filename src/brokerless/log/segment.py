@@ -85,18 +85,17 @@ _BREAKS = {
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Whole batches of one file. ``batches.positions`` count from the buffer's start, which is at ``base`` (bytes).
-
-    ``file``: whose bytes are still to be read, by :meth:`load`, where a chunk is of headers alone; ``buffer`` is empty
-    then. Such a chunk has no wrapper message, as those are not known by their headers.
-    ``passed``: what is decoded of such a chunk, all of whose batches are intact.
-    """
+    """Whole batches of one file; one of headers alone has no wrapper message, as those are not known by headers."""
 
     buffer: NDArray[np.uint8]
+    """Empty in a chunk of headers alone."""
     base: int
+    """Where the buffer begins in the file (bytes); the positions of ``batches`` count from there."""
     batches: Batches
     file: File | None = None
+    """The file of a chunk of headers alone, whose bytes :meth:`load` reads."""
     passed: Passed | None = None
+    """Decoded records of such a chunk, all of whose batches are intact."""
 
     @property
     def positions(self) -> NDArray[np.int64]:
@@ -107,8 +106,7 @@ class Chunk:
         return self if rows.all() else Chunk(self.buffer, self.base, self.batches.take(rows), self.file)
 
     def load(self, report: Report) -> Iterator[Chunk]:
-        """Yield the batches with their bytes, as many at once as lie near each other in a window. What is larger than
-        may be held, or is not there any more, is reported and left out."""
+        """Yield the batches with their bytes, near ones at once; what is too large or gone is reported and left out."""
         if self.file is None:
             yield self
             return
@@ -222,16 +220,19 @@ def _growing_windows(file: LocalFile) -> Windows:
 
 
 class _Walk(NamedTuple):
-    """How a file is walked. ``step``: bytes of a chunk. ``windows``: None for those that fit the file. ``zeros``: how
-    many bytes of those at the end are read, None for all. ``one_pass``: reads what it can of a local file. ``before``:
-    the last batches before its start."""
+    """Options by which a file is walked."""
 
     step: int
+    """Bytes of a chunk."""
     windows: Windows | None
+    """None for those that fit the file."""
     chain_only: bool
     zeros: int | None = None
+    """How many zeros at the end are read (bytes), None for all."""
     one_pass: OnePass | None = None
+    """Reads what it can of a local file."""
     before: Batches = NO_BATCHES
+    """The last batches before the start."""
 
 
 def _scan_by_windows(file: File, report: Report, start: int, end: int | None, walk: _Walk) -> Generator[Chunk]:
@@ -354,11 +355,11 @@ def _passed_over(
 
 @dataclass(frozen=True, slots=True)
 class _Break:
-    """Where the batch scan breaks: what is reported of it, and where the log goes on (bytes), None for nowhere: it
-    may be before the end of batches whose size was wrong."""
+    """A break of the batch scan, and what is reported of it."""
 
     findings: tuple[Finding, ...]
     resume_at: int | None = None
+    """Where the log goes on (bytes), even before the end of batches whose size was wrong; None for nowhere."""
 
 
 def last_batches(before: Batches, batches: Batches, base: int, size: int) -> Batches:
@@ -442,8 +443,8 @@ def check(chunk: Chunk, valid: NDArray[np.bool_], computed: NDArray[np.int64], p
 def wrong_checksum(
     path: str, position: int, offset: int, consequence: str, checksums: tuple[int, int] | None = None
 ) -> Finding:
-    """Return the finding about a batch whose bytes are not those that were written. ``checksums``: that of its bytes,
-    and that which it has."""
+    """Return the finding about a batch with a wrong checksum. ``checksums``: that of its bytes, and that which it
+    has."""
     expected, found = (None, None) if checksums is None else (f"{each:#010x}" for each in checksums)
     text = f"the checksum of the batch does not match; {consequence}"
     return Kind.CHECKSUM_MISMATCH.at(path, text, position=position, offset=offset, expected=expected, found=found)

@@ -31,18 +31,22 @@ from brokerless.progress import Report, ignore
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """What a look found. ``end_offset``: the next offset that will be there; the bytes up to ``position`` of the
-    segment with ``base_offset`` are complete batches; ``last`` is the place of the last one and its first bytes, None
-    in a segment without one. ``size`` (bytes) and ``modified`` (ms) are that file's. ``transactions``, if they are
-    followed, are those from the offset on where that began."""
+    """A log's end, as it was found."""
 
     base_offset: int
+    """The base offset of the last segment."""
     end_offset: int
+    """The next offset that will be there."""
     position: int = 0
+    """The bytes of the segment up to here are complete batches."""
     last: tuple[int, bytes] | None = None
+    """Where the segment's last batch is, and its first bytes; None in a segment without one."""
     size: int | None = None
+    """Bytes of the segment's log."""
     modified: int | None = None
+    """When the segment's log was modified (ms)."""
     transactions: Transactions | None = None
+    """The transactions from the offset on where following them began, if they are followed."""
 
     @property
     def stable_offset(self) -> int:

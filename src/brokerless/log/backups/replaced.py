@@ -32,15 +32,16 @@ _ADVICE = "look for an earlier version of the file in the bucket"
 
 
 class OldSegment(LenientValue, frozen=True):
-    """What is known of a segment that was replaced, by its members in a row. ``erased_offsets``: of the records that
-    the new one lacks; ``erased_epochs``: the leader epoch of each, -1 in formats without."""
+    """A segment that was replaced: its log, and the records that were erased of it."""
 
     old_segment_id: Uuid
     old_sha256: Sha256
     old_size_in_bytes: Int64
     old_records: Int64
     erased_offsets: tuple[Int64, ...]
+    """The offsets of the records that the new segment lacks."""
     erased_epochs: tuple[Int32OrNone, ...]
+    """The leader epoch of each erased record, -1 in formats without epochs."""
 
     def __post_init__(self) -> None:
         if len(self.erased_offsets) != len(self.erased_epochs):
@@ -57,13 +58,13 @@ class ReplacedSegment:
 
 @dataclass(frozen=True, slots=True)
 class ReplacedList:
-    """The segments that one run replaced. ``written``: when the list came into the store (ms since the epoch), None
-    where that does not say so."""
+    """The segments that one run replaced."""
 
     name: SnapshotName
     location: Location
     segments: tuple[ReplacedSegment, ...]
     written: int | None = None
+    """When the list came into the store (ms since the epoch), None where the store does not say so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,10 @@ class ErasedPlaces:
 
 @dataclass
 class Replacements:
-    """All segments of a backup that were replaced. ``lists``: the oldest first."""
+    """All segments of a backup that were replaced."""
 
     lists: Sequence[ReplacedList] = ()
+    """The lists of all runs, the oldest first."""
     _rows: dict[_Known, ReplacedSegment] = field(init=False, default_factory=dict[_Known, ReplacedSegment])
 
     def __post_init__(self) -> None:

@@ -53,12 +53,14 @@ def check_partition(topic: str, partition: int) -> None:
 
 
 class BackupConfig(LenientValue, frozen=True):
-    """``config.json``: this is a backup. ``created`` in ms since the epoch. ``is_encrypted``: all that is stored."""
+    """The content of ``config.json``, which marks a directory as a backup."""
 
     backup: Literal[1]
     id: SnapshotId
     created: Int64
+    """When the backup was created, in ms since the epoch."""
     is_encrypted: bool = False
+    """Whether all that is stored is encrypted."""
 
 
 class RunKeys(LenientValue, frozen=True):
@@ -124,18 +126,21 @@ class _OffsetsOfPartition(LenientValue, frozen=True):
 
 
 class SnapshotPartition(_OffsetsOfPartition, frozen=True):
-    """A partition: it has ``start_offset <= offset < end_offset``, and what is before ``committed`` is known to be
-    committed (-1 where nothing is known). ``new_size``: bytes of it that the run stored. ``node_id``, ``directory``: of
-    the replica with the history that counts. ``epochs``: leader epochs, each with its first offset."""
+    """A partition of a snapshot. It has ``start_offset <= offset < end_offset``."""
 
     committed: Int64OrNone
+    """Offsets before this one are known to be committed; -1 where nothing is known."""
     records: Int64
     size_in_bytes: Int64
     new_size_in_bytes: Int64
+    """Bytes of the partition that the run stored."""
     is_compacted: bool
     node_id: Int32OrNone
+    """The node of the replica with the history that counts."""
     directory: str
+    """The log directory of that replica."""
     epochs: tuple[tuple[Int32, Int64], ...] = ()
+    """Leader epochs, each with its first offset."""
     last_batch: LastBatch | None = None
     open_transactions: tuple[OngoingTransaction, ...] = ()
     lost: tuple[LostRange, ...] = ()
@@ -170,13 +175,13 @@ class SnapshotFile(LenientValue, frozen=True):
 
 
 class SnapshotDisk(LenientValue, frozen=True):
-    """A log directory that was read; its files are named ``disk-1/...``, in this order. ``was_clean``: the broker had
-    stopped cleanly."""
+    """A log directory that was read; its files are named ``disk-1/...``, in this order."""
 
     path: str
     node_id: Int32OrNone
     directory_id: str | None
     was_clean: bool
+    """Whether the broker had stopped cleanly."""
 
 
 class MetadataEnd(LenientValue, frozen=True):
@@ -195,13 +200,13 @@ class SegmentsFile(LenientValue, frozen=True):
 
 
 class UndecidedTransaction(LenientValue, frozen=True):
-    """A transaction of which it is not known that the snapshot has its end in all partitions or in none.
-    ``transactional_id``: None where no coordinator's log has it. ``partitions``: those that it is in, by name, as far
-    as they are known."""
+    """A transaction of which it is not known that the snapshot has its end in all partitions or in none."""
 
     transactional_id: str | None
+    """None where no coordinator's log has it."""
     producer_id: Int64OrNone
     partitions: tuple[str, ...]
+    """The names of the partitions that the transaction is in, as far as they are known."""
 
 
 class TopicLeaders(LenientValue, frozen=True):
@@ -217,13 +222,16 @@ class TopicLeaders(LenientValue, frozen=True):
 
 
 class SnapshotCut(LenientValue, frozen=True):
-    """When it was found where the logs of running brokers end, from ``began`` to ``ended`` (ms). ``closed``: how many
-    transactions had their logs read on to their end; ``open``: those that had not."""
+    """A snapshot's cut: where the logs of running brokers ended."""
 
     began: Int64
+    """When the search for these ends began (ms)."""
     ended: Int64
+    """When all of them were found (ms)."""
     closed: Int64
+    """For how many transactions the logs were read on until these ended."""
     open: tuple[UndecidedTransaction, ...] = ()
+    """The transactions that had not ended in what was read."""
 
 
 class Snapshot(LenientValue, frozen=True):
@@ -287,15 +295,18 @@ class Snapshot(LenientValue, frozen=True):
 
 
 class SnapshotSegment(_OffsetsOfPartition, frozen=True):
-    """A segment of a snapshot. ``end_offset`` is the last one. ``size_in_bytes``, ``sha256``: of its log; the others:
-    sizes and XXH3-128 of its objects. ``producers``: a snapshot of the producers after it (Base64), which the next run
-    goes on from without a key; None where no segment is to follow it."""
+    """A segment of a snapshot.
+
+    Its ``end_offset`` is its last offset. Of each of its objects, the size and the XXH3-128 are recorded.
+    """
 
     segment_id: Uuid
     records: Int64
     max_timestamp: Int64
     size_in_bytes: Int64
+    """Bytes of the segment's log."""
     sha256: Sha256
+    """The SHA-256 of the segment's log."""
     log_size_in_bytes: Int64
     log_xxh3: _Xxh3
     indexes_size_in_bytes: Int64
@@ -303,6 +314,8 @@ class SnapshotSegment(_OffsetsOfPartition, frozen=True):
     manifest_size_in_bytes: Int64
     manifest_xxh3: _Xxh3
     producers: str | None = None
+    """A snapshot of the producers after the segment (Base64), from which the next run goes on without a key; None where
+    no segment is to follow."""
 
 
 SEGMENTS = table_schema(SnapshotSegment)

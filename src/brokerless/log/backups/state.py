@@ -18,13 +18,14 @@ from brokerless.log.storage.location import Location
 
 @dataclass(frozen=True)
 class SnapshotState:
-    """``segments``: by the topic's ID and the partition's number. ``replaced``: the lists of what erasures replaced, by
-    which these are the segments that are read."""
+    """A snapshot's state: its segments as they are read, after all erasures."""
 
     backup: BackupPlace
     snapshot: Snapshot
     segments: Mapping[tuple[str, int], list[SnapshotSegment]]
+    """The segments of each partition, by the topic's ID and the partition's number."""
     replaced: Sequence[SnapshotName] = ()
+    """The names of the lists of erasures by which these are the segments that are read."""
 
     @property
     def is_current(self) -> bool:

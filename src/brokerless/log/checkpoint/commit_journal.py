@@ -31,14 +31,16 @@ _UNIQUE = re.compile(r"[0-9a-f]{32}")
 
 
 class GrowingPartition(Value, frozen=True, rename=None):
-    """A partition that was there before, to which is appended: segments from ``base_offset`` on do not count yet.
-    ``end_offset``: where its log ended before; ``leader_epoch``: that of its last batches, -1 without one."""
+    """A partition that existed before, to which a commit appends."""
 
     topic: str
     partition: Int32
     base_offset: Int64
+    """Segments from this base offset on do not count yet."""
     end_offset: Int64
+    """Where the log ended before."""
     leader_epoch: Int32OrNone
+    """The leader epoch of the log's last batches, -1 without one."""
 
     def __post_init__(self) -> None:
         parsed = names.parse_partition_directory(self.name)
@@ -52,19 +54,21 @@ class GrowingPartition(Value, frozen=True, rename=None):
 
 
 class Renaming(Value, frozen=True, array_like=True):
-    """A new partition that gets its name, by the names of directories: ``staged`` is the one that it has until then.
+    """A new partition that gets its name; all members are names of directories, except for the offsets.
 
-    The others are of a commit of several log directories only. What has the ``name`` already is moved to ``aside``, in
-    a directory beside the log directory; or, if that is ``discarded``, to this name in it, and removed at the end.
-    ``offsets``: the members of the :class:`PartitionOffsets` that are recorded with the name, as until then they are
-    those of what it replaces.
+    Only a commit of several log directories has ``aside``, ``discarded`` and ``offsets``.
     """
 
     staged: str
+    """The name that the partition has until then."""
     name: str
     aside: str | None = None
+    """The new name of what has the ``name`` already, in a directory next to the log directory."""
     discarded: str | None = None
+    """The new name of what has the ``name`` already, if it stays in the log directory; it is removed at the end."""
     offsets: tuple[Int64 | None, Int64 | None, Int64 | None, Int64 | None] | None = None
+    """The members of the :class:`PartitionOffsets` that are recorded with the name; until then, the offsets of the
+    replaced partition stay recorded."""
 
     def __post_init__(self) -> None:
         own, target = names.parse_partition_directory(self.staged), names.parse_partition_directory(self.name)
@@ -86,20 +90,19 @@ class Renaming(Value, frozen=True, array_like=True):
 
 
 class Journal(Value, frozen=True, rename=None):
-    """``growing``: partitions that are appended to. ``new``: what gets its name. ``query``: of which streaming query
-    this is which batch.
-
-    ``is_decided``: whether all is written and only names are left; before that, it is undone after a crash.
-    ``together``: the log directories of a commit of several, of which the first one's journal is the only one that is
-    decided.
-    """
+    """The journal of a commit to a log directory."""
 
     version: Literal[1, 2]
     growing: tuple[GrowingPartition, ...]
+    """Partitions that are appended to."""
     new: tuple[Renaming, ...]
+    """Partitions that get their names."""
     query: tuple[str, Int64] | None
+    """The ID of the streaming query that is written, and the number of its batch."""
     is_decided: bool
+    """Whether all is written and only names are left; before that, the commit is undone after a crash."""
     together: tuple[str, ...] = ()
+    """The log directories of a commit of several; only the first one's journal is decided."""
 
     @classmethod
     def begun(cls, query: tuple[str, int] | None = None) -> Journal:

@@ -15,14 +15,17 @@ _NEXT = "whoever writes here next completes or undoes it"
 
 @dataclass(frozen=True, slots=True)
 class HiddenSegments:
-    """``segments``: from which one on a partition's directory is not to be read, by its name; -1 for one that is new.
-    ``complete``: see :attr:`Journal.complete`. ``is_cut_short``: whether nobody is at it any more; False where nothing
-    can be known. ``is_of_restore``: it is a commit of several directories, which other writers leave to it."""
+    """The segments of a log directory that readers skip, as their commit is not finished."""
 
     segments: Mapping[str, int] = field(default_factory=dict[str, int])
+    """By the name of a partition's directory, the base offset from which on its segments are not read; -1 for a new
+    partition."""
     complete: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The partitions that only lack their names, see :attr:`Journal.complete`."""
     is_cut_short: bool = False
+    """Whether no process works on the commit any more; False where that cannot be known."""
     is_of_restore: bool = False
+    """Whether this is a commit of several directories, which other writers leave to the restore."""
 
     def finding(self, path: str, name: str) -> Finding:
         """Return what a reader reports of a partition's directory that is among them."""

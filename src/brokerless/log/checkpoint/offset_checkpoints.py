@@ -44,13 +44,15 @@ class OffsetCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class PartitionOffsets:
-    """What a log directory records of one partition: offsets, None where there is no line. ``cleaner``: the one up to
-    which it was compacted; where that is None, the line is left unchanged."""
+    """The offsets that a log directory's checkpoints record of one partition; None where a checkpoint has no line of
+    it."""
 
     recovery_point: int | None = None
     log_start_offset: int | None = None
     high_watermark: int | None = None
     cleaner: int | None = None
+    """The offset up to which the partition was compacted; where this is None, the checkpoint's line is left
+    unchanged."""
 
 
 def load_offset_checkpoint(location: Location) -> OffsetCheckpoint:

@@ -62,15 +62,18 @@ def files_of(source: PartitionPath) -> list[DirectoryEntry]:
 
 @dataclass(frozen=True, slots=True)
 class Copying:
-    """``cleaned_until``: the offset up to which a partition was compacted, for the cleaner's checkpoint. ``owner``: of
-    the staged copy. ``link``: logs of segments that were flushed and are not the last become hard links to the source's
-    files; both have to be local, and on one file system. ``remote_epochs``: the leader epochs of its remote segments,
-    each with its first offset, for where its own are damaged or missing."""
+    """Options by which a partition is copied."""
 
     cleaned_until: int | None = None
+    """The offset up to which the partition was compacted, for the cleaner's checkpoint."""
     owner: str = ""
+    """The owner of the staged copy, see :func:`unfinished_name`."""
     link: bool = False
+    """Whether logs of flushed segments, except for the last, become hard links to the source's files. Both have to be
+    local, and on one file system."""
     remote_epochs: Epochs = ()
+    """The leader epochs of the partition's remote segments, each with its first offset, for where its own are damaged
+    or missing."""
 
 
 def copy_partition(

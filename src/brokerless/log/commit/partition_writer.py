@@ -79,17 +79,19 @@ def _is_within(path: str, directory: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class NewPartition:
-    """Where a partition is written. ``topic_id``: as ``partition.metadata`` has it, random by default; a broker takes
-    the partition only if it knows the topic by this ID. ``owner``: of :func:`unfinished_name`. ``may_exist``: whether
-    the partition may be there already: this one takes its place, or is appended to it."""
+    """The place where a partition is written."""
 
     directory: str | Path | Destination
     topic: str
     partition: int
     config: LogConfig = DEFAULTS
     topic_id: str | None = None
+    """The ID that ``partition.metadata`` gets, random by default. A broker takes the partition only if it knows the
+    topic by this ID."""
     owner: str = ""
+    """The owner of the staged directory, see :func:`unfinished_name`."""
     may_exist: bool = False
+    """Whether the partition may be there already: the new one takes its place, or is appended to it."""
 
 
 class PartitionWriter:
@@ -109,9 +111,11 @@ class PartitionWriter:
         base_offsets: Iterable[int] = (),
         producers: ProducerState | None = None,
     ) -> None:
-        """``start_offset``: where the log begins. ``has_offsets``: of :class:`StagedPartition`. ``base_offsets``: where
-        segments begin beside those that the place's ``config`` makes necessary. ``producers``: those that are known
-        where the log begins; it follows what is appended.
+        """Begin to write a partition.
+
+        ``start_offset``: where the log begins. ``has_offsets``: of :class:`StagedPartition`. ``base_offsets``: where
+        segments begin in addition to those that the place's ``config`` makes necessary. ``producers``: those that are
+        known where the log begins; it follows what is appended.
 
         Raises :class:`UsageError` if there is such a partition, if a broker runs on the directory, or for an impossible
         name; UnwritableError where the disk fails.

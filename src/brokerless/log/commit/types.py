@@ -11,20 +11,19 @@ from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets
 
 @dataclass(frozen=True, slots=True)
 class StagedPartition:
-    """A partition that lacks nothing but its name: everything of it is synced, and nobody writes to it any more.
-
-    ``directory`` is its name for now within the log directory. ``files``: names and sizes (bytes) of what is in it.
-    ``has_offsets``: its records were given their offsets; otherwise they may move up to where a log ends.
-    """
+    """A partition that lacks nothing but its name: everything of it is synced, and nobody writes to it any more."""
 
     directory: str
+    """The directory's present name within the log directory."""
     topic: str
     partition: int
     log_start_offset: int
     log_end_offset: int
     checkpoints: PartitionOffsets
     files: tuple[tuple[str, int], ...]
+    """The names and sizes (bytes) of its files."""
     has_offsets: bool = True
+    """Whether its records have their final offsets; otherwise they may move up to where a log ends."""
 
     @property
     def place(self) -> TopicPartition:

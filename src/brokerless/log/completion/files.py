@@ -32,23 +32,25 @@ without a log."""
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """A file that a start removes. ``file``: what its name says."""
+    """A file that a start removes."""
 
     entry: DirectoryEntry
     file: SegmentFile
+    """What the file's name says."""
     reason: RemovalReason
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a start makes of the files of segments. ``live``: each file that stays, by its name afterwards. ``rename``:
-    what each ``.swap`` file is called now and afterwards, once those in ``remove`` are gone. ``span``: the offsets
-    whose segments finished ``.swap`` files replace; None without such files."""
+    """The files of segments as a start completes them."""
 
     live: Mapping[str, DirectoryEntry] = field(default_factory=dict[str, DirectoryEntry])
+    """Each file that stays, by its name after the start."""
     rename: tuple[tuple[DirectoryEntry, str], ...] = ()
+    """Each ``.swap`` file with the name that it gets, once the files in ``remove`` are gone."""
     remove: tuple[Removal, ...] = ()
     span: Span | None = None
+    """The offsets whose segments finished ``.swap`` files replace; None without such files."""
     lost: tuple[tuple[Removal, tuple[Span, ...]], ...] = ()
     """Those of ``remove`` that are logs with offsets which no file that stays has, and these."""
     as_it_lies: bool = False

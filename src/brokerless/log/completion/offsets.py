@@ -21,14 +21,17 @@ _UNHARMFUL = (Kind.TRAILING_ZEROS,)
 
 @dataclass(frozen=True, slots=True)
 class LogOffsets:
-    """The offsets of a log file. ``spans``: those of its batches. ``end``: the one after the last batch that a broker
-    comes to. ``is_cut``: the chain of batches ends before the file does. ``is_compacted``: offsets are missing before
-    the first batch, between two or within one, so that a compaction may have taken others, too."""
+    """The offsets of a log file."""
 
     spans: tuple[Span, ...]
+    """The offsets of each batch."""
     end: int
+    """The offset after the last batch that a broker comes to."""
     is_cut: bool
+    """Whether the chain of batches ends before the file does."""
     is_compacted: bool
+    """Whether offsets are missing before the first batch, between two or within one, so that a compaction may have
+    taken others, too."""
 
 
 def end_of_log(log: DirectoryEntry, base_offset: int, index: DirectoryEntry | None = None) -> int:

@@ -26,20 +26,22 @@ _LOWEST = np.iinfo(np.int64).min
 
 @dataclass(frozen=True, slots=True)
 class SegmentBatches:
-    """All batches of a segment's log that a batch scan finds: arrays of one length, in file order.
-
-    ``positions`` (bytes), ``last_offsets`` and ``max_timestamps`` (ms) are int64. ``is_legacy``: v0 and v1. ``valid``:
-    the checksum is right; of others, nothing but the position is believed. ``end`` is where the chain ended and
-    ``size`` that of the file, without the zeros at the end of a preallocated one (bytes): what lies between is unknown.
-    """
+    """All batches of a segment's log that a batch scan finds: arrays of one length, in file order."""
 
     positions: Int64s
+    """Where each batch begins (bytes, int64)."""
     last_offsets: Int64s
+    """The last offset of each batch (int64)."""
     max_timestamps: Int64s
+    """The largest timestamp of each batch (ms, int64)."""
     is_legacy: Bools
+    """Whether a batch is of v0 or v1."""
     valid: Bools
+    """Whether the checksum is right; of other batches, nothing but the position is believed."""
     end: int
+    """Where the chain of batches ended (bytes). What lies from there to ``size`` is unknown."""
     size: int
+    """Bytes of the file, without the zeros at the end of a preallocated one."""
 
     @property
     def is_whole(self) -> bool:

@@ -143,20 +143,21 @@ class FirstSegmentWins(RepeatedOffsets):
 
 @dataclass
 class NamedSegmentWins(RepeatedOffsets):
-    """For who reads one segment by itself, as a Spark task does. Its own offsets are those of
-    ``[base_offset, end_offset)``, by its name and the next one's (None for the last); others are passed over where
-    another segment has them.
+    """The rule for a reader of one segment by itself, such as a Spark task. The segment's own offsets are
+    ``[base_offset, end_offset)``; others are passed over where another segment has them.
 
     An offset is returned by the last of the segments with an intact batch for it whose base offset is not above it, as
-    to a consumer that begins there; or else by the first of the others. So a segment needs to know of others only
-    where it has offsets that are not its own: of a healthy log nothing more is read. ``list_others``: lists the
-    segments, in order; None where ``end_offset`` begins none any more, as a broker has merged segments since the plan:
-    then later tasks read all that is after it, by offset.
+    to a consumer that begins there; or else by the first of the others. So a segment needs to know of others only where
+    it has offsets that are not its own: of a healthy log nothing more is read.
     """
 
     base_offset: int
+    """The offset in the segment's name."""
     end_offset: int | None
+    """The offset in the next segment's name, None for the last segment."""
     list_others: Callable[[], Sequence[SegmentPaths] | None]
+    """Lists the segments, in order. It returns None where ``end_offset`` begins no segment any more, as a broker has
+    merged segments since the plan: then later tasks read all that is after it, by offset."""
     is_reported: bool = False
     _others: Sequence[SegmentPaths] | None = None
     _is_listed: bool = False

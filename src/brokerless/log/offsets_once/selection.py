@@ -21,30 +21,34 @@ _NONE = -1
 
 @dataclass(frozen=True, slots=True)
 class BatchSelection:
-    """Rows of the intact batches, int64. ``taken``: those of the log, by offset. ``misplaced``: their offsets cannot be
-    right. ``repeated``: the same batch was taken from another place. ``overlapping``: other batches have their
-    offsets. ``cut``: those of ``taken`` of which only some offsets are, as other batches have the rest. ``lost``: by
-    row of ``overlapping``, the offsets that no batch of the log has."""
+    """A selection of intact batches: the row numbers of each kind, int64."""
 
     taken: RowNumbers
+    """Batches of the log, by offset."""
     misplaced: RowNumbers
+    """Batches whose offsets cannot be right."""
     repeated: RowNumbers
+    """Batches of which the same was taken from another place."""
     overlapping: RowNumbers
+    """Batches whose offsets other batches have."""
     cut: RowNumbers
+    """Batches in ``taken`` of which only some offsets are, as other batches have the rest."""
     lost: Mapping[int, list[Span]]
+    """By row of ``overlapping``, the offsets that no batch of the log has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """To which log each file belongs, and how offsets of records are found. ``base_offsets``: of each file, by its
-    name. ``numbers``: one for each directory, -1 for files that are no part of a log any more. ``runs``: of an intact
-    batch (a row), the offsets of its records. ``checkpointed_end``: where the log ends by its log directory's
-    checkpoints, if they say so."""
+    """The logs that files belong to, and the offsets of their records."""
 
     base_offsets: NDArray[np.int64]
+    """The base offset in each file's name."""
     numbers: NDArray[np.int64]
+    """The log of each file: one number for each directory, -1 for files that are no part of a log any more."""
     runs: Callable[[NDArray[np.void]], list[Span]]
+    """Returns the offsets of the records of an intact batch (a row)."""
     checkpointed_end: int | None = None
+    """Where the log ends by its log directory's checkpoints, None where they do not say so."""
 
 
 def choose(intact: NDArray[np.void], logs: Logs) -> tuple[NDArray[np.void], BatchSelection]:
@@ -87,10 +91,11 @@ def choose(intact: NDArray[np.void], logs: Logs) -> tuple[NDArray[np.void], Batc
 
 @dataclass(frozen=True, slots=True)
 class _BatchPart:
-    """What is taken of a batch that is not taken unchanged. ``is_complete``: all of its records are."""
+    """The part that is taken of a batch that is not taken unchanged."""
 
     offsets: list[Span]
     is_complete: bool
+    """Whether all of the batch's records are taken."""
 
 
 class _OverlappingBatches:

@@ -27,15 +27,15 @@ from brokerless.log.storage.segment_files import SegmentFiles
 
 @dataclass(slots=True)
 class LoadedProducers:
-    """``state`` at the requested offset; ``snapshot_offset``: of the last snapshot that is there then.
-
-    ``write`` are snapshots to write, by their offsets, and ``corrupt`` the offsets of those to drop.
-    """
+    """The producers of a log at the requested offset."""
 
     state: ProducerState
     snapshot_offset: int
+    """The offset of the last snapshot that exists then."""
     write: dict[int, bytes] = field(default_factory=dict[int, bytes])
+    """Snapshots to write, by their offsets."""
     corrupt: list[int] = field(default_factory=list[int])
+    """The offsets of snapshots to drop."""
 
     def take_snapshot(self) -> None:
         """Write a snapshot as ``ProducerStateManager.takeSnapshot`` does: none if there is one at this offset or after

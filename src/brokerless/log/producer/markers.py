@@ -18,11 +18,12 @@ from brokerless.format.read.batch_headers import Batches
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """``timestamp``: ms, of the control record."""
+    """A transaction marker."""
 
     is_abort: bool
     coordinator_epoch: int
     timestamp: int
+    """The timestamp of the control record (ms)."""
 
 
 @dataclass(frozen=True, slots=True)

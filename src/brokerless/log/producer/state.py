@@ -52,12 +52,13 @@ class BatchMetadata(NamedTuple):
 
 @dataclass(slots=True)
 class Producer:
-    """A producer as a log knows it. ``txn_first_offset``: where its open transaction began; -1 without one."""
+    """A producer as a log knows it."""
 
     epoch: int = layouts.NO_PRODUCER_EPOCH
     coordinator_epoch: int = -1
     timestamp: int = layouts.NO_TIMESTAMP
     txn_first_offset: int = -1
+    """Where its open transaction began; -1 without one."""
     batches: list[BatchMetadata] = field(default_factory=list[BatchMetadata])
 
     @property
@@ -85,13 +86,14 @@ class Producer:
 
 @dataclass(frozen=True, slots=True)
 class CompletedTransaction:
-    """A transaction from its first record to its marker. ``last_stable_offset``: the one after this."""
+    """A transaction from its first record to its marker."""
 
     producer_id: int
     first_offset: int
     last_offset: int
     is_aborted: bool
     last_stable_offset: int
+    """The last stable offset after this transaction."""
 
 
 @dataclass(frozen=True, slots=True)

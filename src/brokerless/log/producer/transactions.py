@@ -52,12 +52,13 @@ class Transaction:
 
 @dataclass
 class Transactions:
-    """All transactions of a log, in the order in which they ended; the open ones last. ``end_offset``: where the log
-    ended, of which they are all; None if that is not known. Of what was appended since, nothing is known."""
+    """All transactions of a log, in the order in which they ended; the open ones last. Of what was appended since,
+    nothing is known."""
 
     ended: list[Transaction] = field(default_factory=list[Transaction])
     open: dict[int, Transaction] = field(default_factory=dict[int, Transaction])
     end_offset: int | None = None
+    """Where the log ended when its transactions were read; None if that is not known."""
     _spans: SpansOfProducers | None = None
 
     @property

@@ -58,11 +58,12 @@ them, or as only the index had them and is rebuilt), where the log ends, or wher
 
 @dataclass(frozen=True, slots=True)
 class IndexEffect:
-    """What a broker gets wrong by an index of a segment that it does not recover. ``finding``: of the index."""
+    """An effect of a misleading index: what a broker gets wrong by an index of a segment that it does not recover."""
 
     effect: Misleading
     base_offset: int
     finding: Finding
+    """The finding about the index."""
 
 
 def last_time_entry(files: SegmentFiles, base_offset: int) -> int | None:
@@ -108,15 +109,18 @@ def _are_indexes_needed(files: SegmentFiles, base_offset: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TrustedEnd:
-    """Where a log ends. ``is_trusted``: by its last segment and the last entry of its index, which nobody checks after
-    a clean stop (``LogSegment.readNextOffset``). ``findings``: of the log from that entry on; ``of_index``: of the
-    index; ``hidden``: that it leads past the end, so that the segment counts as empty."""
+    """The end of a log."""
 
     offset: int
     findings: tuple[Finding, ...] = ()
+    """What was found in the log from the index's last entry on."""
     of_index: tuple[Finding, ...] = ()
+    """What was found in the index."""
     hidden: tuple[IndexEffect, ...] = ()
+    """The effect of an index that leads past the end, so that the segment counts as empty."""
     is_trusted: bool = False
+    """Whether the end is that of the last segment by its index's last entry, which nobody checks after a clean stop
+    (``LogSegment.readNextOffset``)."""
 
     @property
     def is_damaged(self) -> bool:

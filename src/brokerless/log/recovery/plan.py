@@ -63,30 +63,32 @@ class RecoveredSegment:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPlan:
-    """What loading the log in ``directory`` does. ``segments`` are the base offsets of those that stay; an empty log
-    has none and gets a new one. ``active`` is what is in the last one afterwards.
-
-    ``deleted`` are base offsets of segments that go because an earlier one is cut or because the log ends before its
-    start offset. ``completion``: what is done about orphaned files;
-    ``files``: those that are left then. ``considered``: all segments in these, and why they are recovered.
-    ``snapshots`` are producer snapshots that are written, by offset; those at ``dropped_snapshots`` go.
-    """
+    """A plan of what loading the log in ``directory`` does."""
 
     directory: Path
     completion: Completion
+    """What is done about orphaned files."""
     files: SegmentFiles
+    """The files that are left after that."""
     considered: tuple[TrustedSegment, ...]
+    """All segments in ``files``, and why each is recovered, if it is."""
     recovered: tuple[RecoveredSegment, ...]
     segments: tuple[int, ...]
+    """Base offsets of the segments that stay; an empty log has none and gets a new one."""
     deleted: tuple[int, ...]
+    """Base offsets of segments that are deleted because an earlier one is cut or because the log ends before its start
+    offset."""
     active: SegmentState
+    """The state of the last segment after loading."""
     log_start_offset: int
     recovery_point: int
     log_end_offset: int
     epochs: Epochs
     is_epochs_changed: bool
     snapshots: dict[int, bytes]
+    """Producer snapshots that are written, by offset."""
     dropped_snapshots: tuple[int, ...]
+    """Offsets of the producer snapshots that are deleted."""
 
     @property
     def trusted(self) -> tuple[int, ...]:

@@ -28,21 +28,23 @@ from brokerless.progress import ignore
 
 @dataclass(frozen=True, slots=True)
 class SegmentRecovery:
-    """A segment after recovery. ``state.size`` bytes of its log stay; ``next_offset`` follows the last batch in them.
-
-    ``size`` is what the log has now; ``stop`` says why the rest of it goes, None if all stays. ``parts``: base offsets
-    of the segments that a broker splits it into, as its offsets are too far apart for one (KAFKA-6264); none if it does
-    not. The state is then that of all of them together, and there are no indexes.
-    """
+    """A segment after recovery."""
 
     size: int
+    """Bytes of the log before recovery."""
     state: SegmentState
+    """The recovered segment; ``state.size`` bytes of its log stay. Of a segment that is split, the state of all its
+    parts together, without indexes."""
     next_offset: int
+    """The offset after the last batch that stays."""
     offset_index: bytes = b""
     time_index: bytes = b""
     transaction_index: bytes = b""
     stop: Finding | None = None
+    """Why the rest of the log is cut, None if all stays."""
     parts: tuple[int, ...] = ()
+    """Base offsets of the segments that a broker splits it into, as its offsets are too far apart for one (KAFKA-6264);
+    none if it does not."""
 
     @property
     def is_dropped(self) -> bool:
@@ -55,10 +57,11 @@ class SegmentRecovery:
 
 
 class OffsetOverflowError(UnreadableError):
-    """An offset is too far after its segment's base offset: a broker splits the segment, and recovers what comes of it.
-    ``base_offset``: that of the segment."""
+    """An offset is too far after its segment's base offset: a broker splits the segment, and recovers what comes of
+    it."""
 
     base_offset = 0
+    """The base offset of the segment."""
 
 
 def recover_segment(

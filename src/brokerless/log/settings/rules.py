@@ -17,11 +17,14 @@ RuleName = Literal["transaction-index-version", "repeated-cleaner-checkpoint"]
 
 @dataclass(frozen=True, slots=True)
 class SettingRule:
-    """``since``: the first version that does ``what``. ``source``: the change to Kafka."""
+    """A rule of newer versions of Kafka."""
 
     since: str
+    """The first version with the rule."""
     what: str
+    """What that version does."""
     source: str
+    """The change to Kafka."""
 
 
 RULES: dict[RuleName, SettingRule] = {

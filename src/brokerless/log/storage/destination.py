@@ -32,12 +32,13 @@ from brokerless.log.storage.object_store import (
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """``location``: a local path or a URL, without ``file:``.
+    """A place to which files are written; names are relative to it.
 
-    Names are relative to it. What a storage raises is an :class:`UnwritableError`, or OSError where it is local.
+    What a storage raises is an :class:`UnwritableError`, or OSError where it is local.
     """
 
     location: Location
+    """A local path or a URL, without ``file:``."""
 
     @classmethod
     def of(cls, path: str | os.PathLike[str] | Location | Destination) -> Destination:

@@ -33,15 +33,13 @@ _MARK_LIMIT = 4096
 
 @dataclass(slots=True)
 class DirectoryLock:
-    """A lock of this process on a log directory. Such locks belong to a process, and go with any of its descriptors.
-
-    ``was_clean``: the last stop was a clean one, and nobody has changed anything since.
-    """
+    """A lock of this process on a log directory. Such locks belong to a process, and go with any of its descriptors."""
 
     process: int
     descriptor: int
     exclusive: bool = False
     was_clean: bool = False
+    """Whether the last stop was a clean one, and nobody has changed anything since."""
     mark: bytes | None = None
     holders: int = 0
 

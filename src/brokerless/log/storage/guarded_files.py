@@ -163,7 +163,7 @@ def give_as(descriptor: int, directory: int, path: Path) -> None:
 
 
 def _give(descriptor: int, path: Path, *, owner: int, group: int, mode: int | None) -> None:
-    """``owner`` and ``group``: -1 for those that it has."""
+    """Change the owner, group and mode of a file. ``owner`` and ``group``: -1 for those that it has."""
     found = os.fstat(descriptor)
     if owner not in (-1, found.st_uid) or group not in (-1, found.st_gid):
         try:

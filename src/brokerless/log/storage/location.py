@@ -300,18 +300,20 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryEntry:
-    """One file or directory in a directory. ``location`` is that of the directory, joined with ``name``; ``size`` in
-    bytes (None for directories and what cannot be asked), ``modified`` in ms since the epoch, if known. ``identity``:
-    the inode number of a local file, the ETag of an object, where there is one. ``stored``: when an object was written
-    (ms since the epoch), if known."""
+    """One file or directory in a directory."""
 
     name: str
     location: Location
+    """The directory's location, joined with ``name``."""
     is_directory: bool
     size: int | None = None
+    """In bytes; None for directories, and where the size cannot be found out."""
     modified: int | None = None
+    """In ms since the epoch, if known."""
     identity: int | str | None = None
+    """The inode number of a local file, the ETag of an object; None where there is neither."""
     stored: int | None = field(default=None, compare=False)
+    """When an object was written (ms since the epoch), if known."""
 
     @property
     def written(self) -> int | None:

@@ -115,11 +115,11 @@ def copy_object(location: Location, target: Location) -> None:
 
 @dataclass(frozen=True, slots=True)
 class HeldObject:
-    """An object that the store keeps from being removed (Object Lock). ``until``: ms since the epoch; None without an
-    end (legal hold)."""
+    """An object that the store protects from being removed (Object Lock)."""
 
     location: Location
     until: int | None
+    """In ms since the epoch; None without an end (legal hold)."""
 
 
 def held_objects(place: Location, objects: Sequence[Location], at: int) -> tuple[list[HeldObject], str | None]:

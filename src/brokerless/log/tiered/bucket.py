@@ -58,9 +58,12 @@ _MOST_COPIES = 2
 
 
 class Bucket:
-    """``places``: where the objects are, in one bucket or several; there are copies of segments (``layout``: how they
-    are named) in the first one only. ``unread``: IDs of segments that brokers do not read, with their last states.
-    ``snapshot``: of a backup, whose segments alone are read: what its files are called."""
+    """The partitions in one bucket or several, as they are listed again from time to time.
+
+    ``places``: where the objects are; there are copies of segments (``layout``: how they are named) in the first one
+    only. ``unread``: IDs of segments that brokers do not read, with their last states. ``snapshot``: the name of the
+    files of a backup's snapshot, whose segments alone are read.
+    """
 
     def __init__(
         self,

@@ -28,14 +28,18 @@ _ChunkSize = Annotated[int, Meta(ge=1, le=MAX_INT32)]
 
 @dataclass(frozen=True, slots=True)
 class ChunkIndex:
-    """``size``: bytes of the segment. ``chunk_size``: those of each chunk but the last. ``stored``: what each takes in
-    the object, one number for all where ``stored_last`` is the last one's; ``ends``: where each ends, if they vary."""
+    """A segment's chunks: where each lies in the object."""
 
     size: int
+    """Bytes of the segment."""
     chunk_size: int
+    """Bytes of the segment in each chunk but the last."""
     stored: int = 0
+    """Bytes that each chunk takes in the object, if they are the same for all but the last."""
     stored_last: int = 0
+    """Bytes that the last chunk takes in the object."""
     ends: NDArray[np.int64] | None = field(default=None, compare=False)
+    """Where each chunk ends in the object, if their sizes vary."""
 
     @property
     def count(self) -> int:

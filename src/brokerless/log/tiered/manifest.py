@@ -40,17 +40,18 @@ INDEXES: tuple[IndexName, ...] = ("offset", "timestamp", "producerSnapshot", "le
 
 @dataclass(frozen=True, slots=True)
 class Encryption:
-    """How a segment's data key is encrypted: ``key_id`` names the key pair. ``aad``: what AES-GCM authenticates."""
+    """A segment's encryption: its data key, itself encrypted."""
 
     key_id: str
+    """The name of the key pair by which the data key is encrypted."""
     data_key: bytes = field(repr=False)
     aad: bytes = field(repr=False)
+    """The additional data that AES-GCM authenticates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a manifest says of a segment. ``indexes``: where each lies in the index object, its position and size
-    (bytes). ``epochs``: the leader epochs of its batches, each with its first offset."""
+    """A segment's manifest."""
 
     topic: str
     topic_id: str
@@ -60,8 +61,10 @@ class Manifest:
     end_offset: int
     event_timestamp: int
     epochs: tuple[tuple[int, int], ...]
+    """The leader epochs of the segment's batches, each with its first offset."""
     chunks: ChunkIndex
     indexes: Mapping[IndexName, tuple[int, int]]
+    """Where each index lies in the index object: its position and size (bytes)."""
     is_compressed: bool
     encryption: Encryption | None
     max_timestamp: int = -1

@@ -37,12 +37,13 @@ class ObjectName:
 
 @dataclass(frozen=True, slots=True)
 class PartitionName:
-    """What the place of objects says of their partition. ``is_plain``: in Kafka's own layout, without manifests."""
+    """A partition's name, by the place of its objects."""
 
     topic: str
     topic_id: str
     partition: int
     is_plain: bool
+    """Whether the objects are in Kafka's own layout, without manifests."""
 
 
 def parse_object_name(name: str) -> ObjectName | None:

@@ -33,14 +33,15 @@ _PAUSE_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class RemoteSegment:
-    """A segment by its objects. ``manifest``: None in a layout without; then its last offset and its leader epochs are
-    not known. ``copies``: others of the same bytes, or of the first of them, for where this one is damaged."""
+    """A segment by its objects."""
 
     start_offset: int
     segment_id: str
     objects: Mapping[ObjectKind, DirectoryEntry]
     manifest: Manifest | None = None
+    """None in a layout without manifests; then the last offset and the leader epochs are not known."""
     copies: tuple[RemoteSegment, ...] = ()
+    """Other segments of the same bytes, or of the first of these bytes, for where this one is damaged."""
 
     @property
     def log(self) -> DirectoryEntry:
@@ -69,8 +70,7 @@ class RemoteSegment:
 
 @dataclass(frozen=True, slots=True)
 class SegmentObjects:
-    """All objects of a segment in a bucket, whether it is read or not. ``is_plain``: in a layout without manifests;
-    ``manifest`` is None where there is none, or it cannot be read."""
+    """All objects of a segment in a bucket, whether it is read or not."""
 
     topic: str
     topic_id: str
@@ -79,7 +79,9 @@ class SegmentObjects:
     segment_id: str
     objects: Mapping[ObjectKind, DirectoryEntry]
     manifest: Manifest | None
+    """None where there is no manifest, or it cannot be read."""
     is_plain: bool
+    """Whether the layout has no manifests."""
 
     @property
     def size(self) -> int:
@@ -108,11 +110,11 @@ class SegmentObjects:
 
 @dataclass(frozen=True, slots=True)
 class RemoteLog:
-    """Segments that are a partition's log, by their start offsets. ``overlapping``: start offsets of those that begin
-    within the one before."""
+    """Segments that are a partition's log, by their start offsets."""
 
     segments: tuple[RemoteSegment, ...]
     overlapping: frozenset[int]
+    """Start offsets of the segments that begin within the one before."""
     findings: tuple[Finding, ...]
 
 
@@ -132,21 +134,23 @@ class LocalSegment:
 
 @dataclass(frozen=True, slots=True)
 class LogPart:
-    """A segment of a log that is partly in a bucket. ``overlaps``: it begins within those before it."""
+    """A segment of a log that is partly in a bucket."""
 
     start_offset: int
     is_remote: bool
     overlaps: bool
+    """Whether it begins within the segments before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentsBeside:
-    """Remote segments that are read next to local ones, and all ``parts`` of the log in order. ``has_epochs``: the
-    bucket has the leader epochs of all of them."""
+    """Remote segments that are read next to local ones."""
 
     log: RemoteLog
     parts: tuple[LogPart, ...]
+    """All segments of the log in order, remote and local."""
     has_epochs: bool = False
+    """Whether the bucket has the leader epochs of all of them."""
 
 
 def segments_from(segments: Sequence[RemoteSegment], offset: int) -> list[RemoteSegment]:
@@ -184,7 +188,7 @@ def segments_beside(log: RemoteLog, local: Sequence[LocalSegment], local_end: in
 def _parts(
     log: RemoteLog, local: Sequence[LocalSegment], resumes_at: int | None, local_end: int | None
 ) -> tuple[LogPart, ...]:
-    """``resumes_at``: local segments from this offset on are left out."""
+    """Return all segments of a log in order. ``resumes_at``: local segments from this offset on are left out."""
     ends = [*(each.base_offset for each in local[1:]), local_end or 0]
     places = [(each.start_offset, True, 0 if each.end_offset is None else each.end_offset + 1) for each in log.segments]
     places += [

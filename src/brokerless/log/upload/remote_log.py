@@ -38,16 +38,17 @@ NO_EPOCH: Epochs = ((0, 0),)
 
 @dataclass(frozen=True, slots=True)
 class UploadedLog:
-    """What is known where a log begins that is written as remote segments. ``producers`` follow what is appended.
-    ``epochs``: the leader epochs of the log, each with its first offset, for where batches do not say it: those that
-    began before the first batch, and those in which nothing was written; where there are none, those of the batches.
-    ``base_offsets``: where segments begin next to those that ``config`` makes necessary."""
+    """The state where a log begins that is written as remote segments."""
 
     start_offset: int
     producers: ProducerState
+    """The producers, which follow what is appended."""
     epochs: Epochs = ()
+    """The leader epochs of the log, each with its first offset. They include epochs that began before the first batch,
+    and those in which nothing was written. Where this is empty, the epochs are those of the batches."""
     config: LogConfig = DEFAULTS
     base_offsets: Sequence[int] = ()
+    """Where segments begin in addition to those that ``config`` makes necessary."""
 
 
 class RemoteLogOutput:

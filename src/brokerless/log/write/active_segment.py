@@ -25,23 +25,26 @@ _UNBOUNDED = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class SegmentState:
-    """What is in a segment, as far as appending to it goes: bytes of its log, entries of its indexes, and times in ms.
-
-    ``max_timestamp_offset`` is the last offset of the first batch with ``max_timestamp``; None is the base offset,
-    where there are no timestamps. ``first_timestamp`` is the largest one of the first batch, ``last_time_entry`` that
-    of the time index's last entry; -1 if there is none. ``since_entry``: bytes since the last entry, of which Kafka
-    knows nothing any more when it opens a log.
-    """
+    """The state of a segment, as far as appending to it needs it."""
 
     base_offset: int
     size: int = 0
+    """Bytes of its log."""
     max_timestamp: int = layouts.NO_TIMESTAMP
+    """In ms, as all times here."""
     max_timestamp_offset: int | None = None
+    """The last offset of the first batch with ``max_timestamp``; None stands for the base offset, where there are no
+    timestamps."""
     first_timestamp: int = layouts.NO_TIMESTAMP
+    """The largest timestamp of the first batch, -1 if there is none."""
     offset_entries: int = 0
+    """How many entries the offset index has."""
     time_entries: int = 0
+    """How many entries the time index has."""
     last_time_entry: int = layouts.NO_TIMESTAMP
+    """The timestamp of the time index's last entry, -1 if there is none."""
     since_entry: int = 0
+    """Bytes since the last entry, of which Kafka knows nothing any more when it opens a log."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,20 +18,22 @@ FolderObjects = dict[tuple[int, str], dict[ObjectKind, DirectoryEntry]]
 
 @dataclass
 class Folder:
-    """The objects of one partition. ``log``: once their manifests were read; ``files``: what the file system has made
-    of it. ``limits``: in a snapshot of a backup, the log's first offset and the one after its last."""
+    """The objects of one partition."""
 
     name: PartitionName
     location: Location
     objects: FolderObjects
     log: RemoteLog | None = None
+    """The log, once the manifests were read."""
     manifests: dict[DirectoryEntry, Manifest | Finding] = field(
         default_factory=dict[DirectoryEntry, "Manifest | Finding"]
     )
     findings: list[Finding] = field(default_factory=list[Finding])
     files: dict[str, Any] | None = None
+    """What the file system has made of it."""
     left_out: FolderObjects = field(default_factory=dict[tuple[int, str], "dict[ObjectKind, DirectoryEntry]"])
     limits: tuple[int, int] | None = None
+    """In a snapshot of a backup, the log's first offset and the one after its last."""
 
     @property
     def directory(self) -> str:

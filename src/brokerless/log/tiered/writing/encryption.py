@@ -70,11 +70,11 @@ def _load(name: str, file: object) -> PublicKey:
 
 @dataclass(frozen=True, slots=True)
 class DataKey:
-    """A key for AES-256, with which segments are encrypted: random IVs of 12 bytes are safe for 2^32 chunks.
-    ``wrapped``: the same, encrypted for key pairs, by their names; manifests have it for the first one."""
+    """A key for AES-256, with which segments are encrypted: random IVs of 12 bytes are safe for 2^32 chunks."""
 
     key: bytes = field(repr=False)
     wrapped: Mapping[str, bytes] = field(repr=False)
+    """The key, encrypted for each key pair, by their names; manifests have the first one."""
 
     @property
     def key_id(self) -> str:

@@ -37,24 +37,26 @@ Compression = Literal["none", "all", "heuristic"]
 
 @dataclass(frozen=True, slots=True)
 class ObjectFormat:
-    """How segments are stored. ``chunk_size``: bytes of a chunk, each of which is compressed and encrypted on its own.
-    ``data_key``: what they are encrypted with, if they are."""
+    """The form in which segments are stored."""
 
     chunk_size: int = DEFAULT_CHUNK_SIZE
+    """Bytes of a chunk; each chunk is compressed and encrypted on its own."""
     compression: Compression = "none"
     data_key: DataKey | None = None
+    """The key that encrypts them, None where they are not encrypted."""
 
 
 @dataclass(frozen=True, slots=True)
 class UploadPlace:
-    """Where the segments of a partition are written. ``bucket``: the directory or URL that has the topics.
-    ``broker_id``: of whose log they are, -1 for no one's."""
+    """The place where the segments of a partition are written."""
 
     bucket: Location
+    """The directory or URL that has the topics."""
     topic: str
     topic_id: str
     partition: int
     broker_id: int = -1
+    """The broker whose log they are, -1 for none."""
 
     @property
     def directory(self) -> Location:
@@ -63,30 +65,34 @@ class UploadPlace:
 
 @dataclass(frozen=True, slots=True)
 class SegmentEnd:
-    """What is known of a segment when its last batch was written. ``epochs``: the leader epochs in it, each with its
-    first offset in it; ``max_timestamp`` in ms. ``indexes``: the content of each; without ``transaction`` where nothing
-    was aborted."""
+    """A segment's end: what is known of the segment when its last batch was written."""
 
     end_offset: int
     max_timestamp: int
+    """In ms."""
     epochs: tuple[tuple[int, int], ...]
+    """The leader epochs in the segment, each with its first offset in it."""
     indexes: Mapping[IndexName, bytes]
+    """The content of each index; without ``transaction`` where nothing was aborted."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSegment:
-    """A segment that was written. ``size``: bytes of its log; ``sha256``: of these. ``objects``: sizes (bytes) and
-    XXH3-128 of the objects that were made of it. ``end_offset`` is the last one. ``producers``: what is known of them
-    after it, as in a snapshot of producers."""
+    """A segment that was written."""
 
     segment_id: str
     start_offset: int
     end_offset: int
+    """The segment's last offset."""
     max_timestamp: int
     size: int
+    """Bytes of its log."""
     sha256: str
+    """The SHA-256 of its log."""
     objects: Mapping[ObjectKind, tuple[int, str]]
+    """The size (bytes) and XXH3-128 of each object that was made of it."""
     producers: bytes = b""
+    """The producers after it, as in a snapshot of producers."""
 
 
 class SegmentUpload:

@@ -44,10 +44,11 @@ def java_address(address: str, scope_id: int = 0) -> str:
 
 @dataclass(slots=True)
 class Access:
-    """``super_users``: names of users who may do everything."""
+    """The permissions of users, by the ACLs of the dead cluster."""
 
     acls: Collection[Row]
     super_users: Collection[str] = ()
+    """The names of users who may do everything."""
     allows_unless_listed: bool = False
     _known: dict[tuple[str, str, int, int, str], bool] = field(
         default_factory=dict[tuple[str, str, int, int, str], bool]

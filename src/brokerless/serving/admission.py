@@ -17,11 +17,13 @@ _SHARE_OF_STRANGERS = 8
 
 @dataclass(slots=True, eq=False)
 class Client:
-    """One connection. ``end``: ends it at once. ``is_known``: it is no stranger."""
+    """One connection."""
 
     address: str
     end: Callable[[], object]
+    """Ends the connection at once."""
     is_known: bool = False
+    """Whether the client is no stranger."""
     is_idle: bool = False
     has_left: bool = False
 
@@ -31,9 +33,10 @@ _ByAddress = dict[str, OrderedDict[Client, None]]
 
 @dataclass(slots=True)
 class Admission:
-    """``most``: how many clients may be connected."""
+    """The clients that are connected, and their limit."""
 
     most: int
+    """How many clients may be connected."""
     _strangers: _ByAddress = field(default_factory=_ByAddress)
     _idle: _ByAddress = field(default_factory=_ByAddress)
     """Known clients that wait, those that have waited longest first."""

@@ -17,14 +17,16 @@ FREE = 16 << 10
 
 @dataclass(slots=True, eq=False)
 class Share:
-    """What one request or answer takes. ``end``: makes it give way; ``began``: when it took something last, by the
-    event loop's clock. ``is_whole``: it comes to its end by itself, and does not give way."""
+    """The bytes that one request or answer takes."""
 
     address: str
     end: Callable[[], object]
+    """Makes it give way."""
     began: float
+    """When it took something last, by the event loop's clock."""
     taken: int = 0
     is_whole: bool = False
+    """Whether it comes to its end by itself, and does not give way."""
     has_ended: bool = False
 
 
@@ -37,12 +39,15 @@ class _Waiter:
 
 @dataclass(slots=True)
 class Budget:
-    """``size`` and ``of_address``: bytes in all, and of one address. ``patience_s``: how long a share may take before
-    it gives way. Who waits is granted what is given back in turn, the first of each address after that of others."""
+    """The bytes that all shares may take. What is returned is granted to waiters in turn: the first of each address
+    comes after that of others."""
 
     size: int
+    """Bytes in all."""
     of_address: int
+    """Bytes of one address."""
     patience_s: float
+    """How long a share may take before it gives way."""
     _taken: Counter[str] = field(default_factory=Counter[str])
     _total: int = 0
     _shares: dict[Share, None] = field(default_factory=dict[Share, None])

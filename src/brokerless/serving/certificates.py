@@ -132,10 +132,12 @@ def _oid(content: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """``pattern`` is None where a name is left unchanged. ``replacement``: texts, and numbers of groups."""
+    """A mapping rule."""
 
     pattern: re.Pattern[str] | None = None
+    """None where a name is left unchanged."""
     replacement: Sequence[str | int] = ()
+    """Texts, and numbers of the pattern's groups."""
     letters: str = ""
 
     def apply(self, name: str) -> str | None:

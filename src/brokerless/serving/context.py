@@ -58,35 +58,39 @@ async def unhurried(elements: Iterable[ElementT]) -> AsyncIterator[ElementT]:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """``host``: the client's address, as ``/127.0.0.1`` or ``/0:0:0:0:0:0:0:1``. ``user``: who has logged in, or has a
-    certificate."""
+    """A request of a client."""
 
     api: Api
     version: int
     body: dict[str, Any]
     client_id: str
     host: str
+    """The client's address, such as ``/127.0.0.1`` or ``/0:0:0:0:0:0:0:1``."""
     user: str = ""
+    """The user who has logged in, or has a certificate."""
 
 
 @dataclass(slots=True)
 class Serving:
-    """``host`` and ``port``: the address that clients are to connect to. ``users``: who may log in, None where nobody
-    has to; ``access``: what they may do, everything where it is None. ``certificates``: whose they are, where clients
-    are who these say. ``new_partitions``: those that a running broker makes, which are served too.
-    ``transactional_ids``: those of the cluster, None before anybody asked."""
+    """The state of the endpoint that all answers share."""
 
     topics: Topics
     groups: Coordinator
     report: Reports
     users: Users | None = None
+    """The users who may log in, None where nobody has to."""
     access: Access | None = None
+    """What users may do, None where they may do everything."""
     certificates: MappingRules | None = None
+    """Returns the user of a certificate, where clients are identified by these."""
     new_partitions: NewPartitions | None = None
+    """Partitions that a running broker makes, which are served too."""
     skips_damage: bool = False
     host: str = ""
+    """The host of the address that clients are to connect to, with ``port``."""
     port: int = 0
     transactional_ids: Mapping[str, dict[str, Any]] | None = None
+    """The transactional IDs of the cluster, None before a client requested them."""
     threads: FairThreads = field(default_factory=lambda: FairThreads(THREADS, "serve"))
     thread_of_large: FairThreads = field(default_factory=lambda: FairThreads(1, "serve large requests"))
     turns_of_large: Turns = field(default_factory=lambda: Turns(1))

@@ -57,12 +57,14 @@ def listen(host: str, port: int) -> list[socket.socket]:
 
 @dataclass(slots=True)
 class Listener:
-    """``serve``: answers a client until that has gone. ``report``: called where no descriptor is left."""
+    """The sockets that clients connect to."""
 
     sockets: list[socket.socket]
     admission: Admission
     serve: Serve
+    """Answers a client until it has gone."""
     report: Callable[[OutOfFilesError], None]
+    """Called where no descriptor is left."""
     tls: ssl.SSLContext | None = None
     _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 

@@ -111,10 +111,11 @@ _NOBODY = Credential(b"nobody", b"", b"", 1)
 
 @dataclass(slots=True)
 class Login:
-    """The login of one connection. ``user``: who has logged in, None before that."""
+    """The login of one connection."""
 
     users: Users
     user: str | None = None
+    """The user who has logged in, None before that."""
     _mechanism: str | None = None
     _name: str = ""
     _credential: Credential | None = None

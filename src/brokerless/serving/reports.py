@@ -25,10 +25,11 @@ _Place = tuple[str, str]
 
 @dataclass(slots=True)
 class Reports:
-    """Passes findings on, in any thread. ``now``: a clock in seconds."""
+    """The reports of an endpoint: passes findings on, in any thread."""
 
     report: Report
     now: Callable[[], float] = time.monotonic
+    """A clock in seconds."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _known: dict[Finding, None] = field(default_factory=dict[Finding, None])
     _counts: dict[_Place, int] = field(default_factory=dict[_Place, int])

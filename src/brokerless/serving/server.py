@@ -42,27 +42,34 @@ _NOT_STARTED = "nothing is served yet: use this in a with statement, or call sta
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """``listen`` and ``advertise``: host and port; what clients are to connect to is what is listened on, where
-    ``advertise`` is None. ``offsets``: a file for committed offsets. ``is_insecure``: anybody who reaches the host may
-    read. ``tls_cert`` and ``tls_key``: files in PEM; the key may be in the first. ``tls_client_ca``: clients have
-    certificates of these authorities; ``mapping_rules`` make users of their names. ``users``: a file of those who may
-    log in; ``cluster_users``: those of the cluster that is served may. These, or where nobody logs in those with
-    certificates, do what the cluster's ACLs allow: of them, ``super_users`` may do everything, and all may do what no
-    ACL is about where ``allows_unless_listed``."""
+    """Options of an endpoint. Users who log in, or where nobody logs in those with certificates, may do what the
+    cluster's ACLs allow."""
 
     listen: tuple[str, int] = ("127.0.0.1", PORT)
+    """The host and port that are listened on."""
     advertise: tuple[str, int] | None = None
+    """The host and port that clients are to connect to, None for those of ``listen``."""
     offsets: str | None = None
+    """A file for committed offsets."""
     skips_damage: bool = False
     is_insecure: bool = False
+    """Whether anybody who reaches the host may read."""
     tls_cert: str | None = None
+    """A file in PEM, which may have the key, too."""
     tls_key: str | None = None
+    """A file in PEM."""
     tls_client_ca: str | None = None
+    """The authorities that have signed the certificates of clients."""
     mapping_rules: str | None = None
+    """Rules that make users of the names in clients' certificates."""
     users: str | None = None
+    """A file of the users who may log in."""
     cluster_users: bool = False
+    """Whether the users of the cluster that is served may log in."""
     super_users: Collection[str] = ()
+    """Users who may do everything."""
     allows_unless_listed: bool = False
+    """Whether all users may do what no ACL is about."""
 
     @property
     def has_logins(self) -> bool:

@@ -27,13 +27,14 @@ NULL, UNFRAMED = -2, -1
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What a record names as its schema. ``message``: Protobuf's message indexes, where they are in the header as well;
-    then, and for all ids in headers, ``in_header``."""
+    """The schema that a record names."""
 
     framing: str
     id: int | str
     in_header: bool = False
+    """Whether the id is in a header."""
     message: bytes = b""
+    """Protobuf's message indexes, where they are in the header as well."""
 
 
 @dataclass(frozen=True, slots=True)

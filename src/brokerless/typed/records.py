@@ -132,13 +132,14 @@ _OTHERS = Reason("for other reasons")
 
 @dataclass(slots=True)
 class Failures:
-    """What could not be decoded: how many keys and values for each reason, and the first offset. ``shared``: ids of
-    several schemas that were met, by keys and values, and what is said of them."""
+    """The keys and values that could not be decoded."""
 
     counts: dict[tuple[str, Reason], tuple[int, int | None]] = field(
         default_factory=dict[tuple[str, Reason], tuple[int, "int | None"]]
     )
+    """By ``key`` or ``value`` and reason, how many there are, and the first offset."""
     shared: set[str] = field(default_factory=set[str])
+    """Texts about ids that were met, by keys and values, and that several schemas have."""
 
     def decode(self, topic_type: TopicType, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a decoded batch, whose failures are counted."""

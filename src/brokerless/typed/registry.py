@@ -43,8 +43,7 @@ class AvroColumns:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """One version of a subject. ``references``: what ``text`` names, by that name, with all that it needs itself.
-    ``columns``: of Avro, what the records of a topic have as columns, where aliases give them other names."""
+    """One version of a subject."""
 
     subject: str
     version: int
@@ -52,10 +51,13 @@ class Schema:
     type: SchemaType
     text: str
     references: tuple[Reference, ...] = ()
+    """The schemas that ``text`` names."""
     is_deleted: bool = False
     guid: str | None = None
     imports: tuple[tuple[str, Schema], ...] = ()
+    """These schemas by the names in ``text``, each with all that it needs itself."""
     columns: tuple[AvroColumns, ...] = ()
+    """The columns of a topic's Avro records, where aliases give them other names."""
 
 
 def age(schema: Schema) -> int:
@@ -65,27 +67,32 @@ def age(schema: Schema) -> int:
 
 @dataclass(slots=True)
 class Registry:
-    """All that is known of schemas. ``by_id``: the first version with an id of a context; ``sharing``: all of them.
-    ``settings``: of a subject (``""``: of all), what CONFIG and MODE records say. ``problems``: records that were
-    passed over, and why. ``is_topic``: whether its ids are those of a ``_schemas``; ``is_empty``: whether there was no
-    record of a registry, not even one that deletes a schema. ``forms``: of each version, the forms of its records' keys
-    in their order, and whether the last record of that form has a value; ``form``: of the newest key."""
+    """All that is known of schemas."""
 
     source: str | None = None
     is_topic: bool = True
+    """Whether its ids are those of a ``_schemas``."""
     is_empty: bool = True
+    """Whether there was no record of a registry, not even one that deletes a schema."""
     versions: dict[tuple[str, int], Schema] = field(default_factory=dict[tuple[str, int], Schema])
     by_id: dict[tuple[str, int | str], Schema] = field(default_factory=dict[tuple[str, "int | str"], Schema])
+    """The first version with an id of a context."""
     sharing: dict[tuple[str, int | str], dict[tuple[str, int], Schema]] = field(
         default_factory=dict[tuple[str, "int | str"], "dict[tuple[str, int], Schema]"]
     )
+    """All versions with an id of a context."""
     by_guid: dict[str, Schema] = field(default_factory=dict[str, Schema])
     settings: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    """What CONFIG and MODE records say of a subject (``""``: of all)."""
     problems: list[str] = field(default_factory=list[str])
+    """Why records were passed over."""
     forms: dict[tuple[str, int], dict[KeyForm, bool]] = field(
         default_factory=dict[tuple[str, int], "dict[KeyForm, bool]"]
     )
+    """Of each version, the forms of its records' keys in their order, and whether the last record of that form has a
+    value."""
     form: KeyForm | None = None
+    """The form of the newest key."""
 
     def returning(self) -> list[tuple[str, int]]:
         """Return the versions that were deleted for good by a key of another form than their own: compaction takes the

@@ -99,35 +99,40 @@ def decoding_of_options(options: Mapping[str, str]) -> Decoding | None:
 
 @dataclass(frozen=True, slots=True)
 class UsedSchema:
-    """A schema that a topic's records name, or may name. ``records``: how many do, of those that were read first.
-    ``schema``: None if it is not known, or cannot be used: then ``problem`` says why. ``messages``: of Protobuf, those
-    that records are, by their indexes. ``others``: other schemas that have its id, as ``SUBJECT VERSION``."""
+    """A schema that a topic's records name, or may name."""
 
     id: SchemaId
     framing: str
     records: int
+    """How many records name it, of those that were read first."""
     schema: Schema | None
+    """None if it is not known, or cannot be used."""
     messages: tuple[tuple[int, ...], ...] = ()
+    """The Protobuf messages that records are, by their indexes."""
     problem: str | None = None
+    """Why the schema is not known, or cannot be used."""
     others: tuple[str, ...] = ()
+    """Other schemas that have its id, as ``SUBJECT VERSION``."""
 
 
 @dataclass(frozen=True, slots=True)
 class SideType:
-    """The type of keys or of values. ``format``: how it is decoded, such as ``schema`` or ``string``. ``counts``:
-    records that were read first, by what they looked like: ``null``, ``framed``, ``unframed``. ``is_partial``: whether
-    records that were not read may name schemas that are not in ``schemas``. ``inferred``: of JSON, the type with null
-    for what was null everywhere, where ``type`` has text. ``named_by``: of Avro with aliases, which schemas were the
-    newest when columns were named (see ``column_names``). ``has_unsigned_indexes``: :data:`DEPRECATED`."""
+    """The type of keys or of values."""
 
     format: str
+    """How they are decoded, such as ``schema`` or ``string``."""
     type: pa.DataType
     schemas: tuple[UsedSchema, ...] = ()
     counts: tuple[tuple[str, int], ...] = ()
+    """How many of the records that were read first looked like ``null``, ``framed`` and ``unframed``."""
     is_partial: bool = False
+    """Whether records that were not read may name schemas that are not in ``schemas``."""
     inferred: pa.DataType | None = None
+    """For JSON, the type with null for what was null everywhere, where ``type`` has text."""
     named_by: tuple[int, ...] = ()
+    """For Avro with aliases, the schemas that were the newest when columns were named (see ``column_names``)."""
     has_unsigned_indexes: bool = False
+    """Whether Protobuf's message indexes are unsigned, see :data:`DEPRECATED`."""
 
 
 @dataclass(frozen=True, slots=True)

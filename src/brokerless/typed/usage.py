@@ -30,14 +30,16 @@ _DAY = 86_400_000
 
 @dataclass(frozen=True)
 class SchemaReport:
-    """What there is of schemas. ``source``: where they were found, None for nowhere. ``topics``: the types of each
-    topic, by all its records; ``findings``: the damage due to which some records are not counted, ids that are several
-    schemas, and schemas that cannot be deleted for good."""
+    """The schemas that were found, and their use."""
 
     source: str | None
+    """Where they were found, None for nowhere."""
     registry: Registry
     topics: dict[str | None, TopicType]
+    """The types of each topic, by all its records."""
     findings: tuple[Finding, ...] = ()
+    """The damage due to which some records are not counted, ids that are several schemas, and schemas that cannot be
+    deleted for good."""
 
     __repr__ = short_repr
     _repr_html_ = short_html

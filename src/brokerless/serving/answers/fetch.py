@@ -41,16 +41,18 @@ _SINCE_TOPIC_IDS, _SINCE_ENDPOINTS = 13, 16
 
 @dataclass(slots=True)
 class _Fetch:
-    """One try to answer. ``left``: bytes that may still come; ``size``: of those that do, of which
-    ``in_memory`` are not sent from files. ``is_final``: whether there
-    is an error, for which nobody waits."""
+    """One try to answer a Fetch request."""
 
     serving: Serving
     request: Request
     left: int
+    """Bytes that may still be added to the answer."""
     size: int = 0
+    """Bytes of batches in the answer."""
     in_memory: int = 0
+    """How many of these bytes are not sent from files."""
     is_final: bool = False
+    """Whether there is an error, for which nobody waits."""
     fenced: bool = False
     rows: list[Row] = field(default_factory=list[Row])
 

@@ -35,7 +35,7 @@ def check_session(session_ms: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """What a JoinGroup says of its member; times in ms. ``protocols``: metadata by name, the preferred first."""
+    """A JoinGroup request's facts about its member."""
 
     member_id: str
     instance_id: str | None
@@ -45,6 +45,7 @@ class Joining:
     rebalance_ms: int
     protocol_type: str
     protocols: Mapping[str, str]
+    """Each protocol's metadata by its name, the preferred first."""
     requires_member_id: bool
     can_skip_assignment: bool
 
@@ -57,14 +58,16 @@ class Joining:
 
 @dataclass(slots=True)
 class Member:
-    """``joined``: its JoinGroup that waits; ``synced``: its SyncGroup that waits."""
+    """A member of a classic group."""
 
     member_id: str
     joining: Joining
     assignment: str = ""
     is_new: bool = True
     joined: asyncio.Future[Row] | None = None
+    """Its JoinGroup that waits."""
     synced: asyncio.Future[Row] | None = None
+    """Its SyncGroup that waits."""
     timer: asyncio.TimerHandle | None = None
 
     @property
@@ -84,13 +87,15 @@ def _fail(waiting: asyncio.Future[Row] | None, error: Error) -> None:
 
 @dataclass(slots=True)
 class ClassicGroup:
-    """``protocol_type`` is None before any member joined. ``room``: what members of all groups may take."""
+    """A group of the classic protocol."""
 
     group_id: str
     room: Room = field(default_factory=Room)
+    """The memory that members of all groups may take."""
     state: GroupState = "Empty"
     generation: int = 0
     protocol_type: str | None = None
+    """None before any member joined."""
     protocol: str | None = None
     leader: str | None = None
     members: dict[str, Member] = field(default_factory=dict[str, Member])

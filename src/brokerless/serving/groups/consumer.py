@@ -73,7 +73,7 @@ def _size(each: Heartbeat | ConsumerMember) -> int:
 
 @dataclass(slots=True)
 class ConsumerMember:
-    """``assigned``: what it may have; ``revoking``: what it is to give up; ``size``: bytes of the room of all."""
+    """A member of a consumer group."""
 
     member_id: str
     instance_id: str | None = None
@@ -88,16 +88,18 @@ class ConsumerMember:
     previous_epoch: int = -1
     state: MemberState = "stable"
     assigned: frozenset[TopicPartition] = frozenset()
+    """The partitions that it may have."""
     revoking: frozenset[TopicPartition] = frozenset()
+    """The partitions that it is to give up."""
     size: int = 0
+    """The bytes that it takes of the groups' room."""
     session: asyncio.TimerHandle | None = None
     rebalance: asyncio.TimerHandle | None = None
 
 
 @dataclass(slots=True)
 class ConsumerGroup:
-    """``target``: what members are to have, of the epoch ``target_epoch``. ``room``: what members of all groups may
-    take."""
+    """A group of the consumer protocol."""
 
     group_id: str
     topics: KnownTopics
@@ -106,7 +108,9 @@ class ConsumerGroup:
     members: dict[str, ConsumerMember] = field(default_factory=dict[str, ConsumerMember])
     instances: dict[str, str] = field(default_factory=dict[str, str])
     target: Assignment = field(default_factory=dict[str, set[TopicPartition]])
+    """The partitions that members are to have in the epoch ``target_epoch``."""
     room: Room = field(default_factory=Room)
+    """The memory that members of all groups may take."""
 
     @property
     def state(self) -> str:

@@ -25,11 +25,12 @@ def check_id(group_id: str) -> None:
 
 @dataclass(slots=True)
 class Coordinator:
-    """``offsets``: what groups have committed, those of the dead cluster as well. ``room``: for groups and their
-    members."""
+    """The groups of this endpoint."""
 
     offsets: CommittedOffsets
+    """The offsets that groups have committed, also those of the dead cluster."""
     room: Room = field(default_factory=Room)
+    """The memory for groups and their members."""
     groups: dict[str, ClassicGroup | ConsumerGroup] = field(default_factory=dict[str, ClassicGroup | ConsumerGroup])
 
     def take(self, rows: Sequence[Row], topics: KnownTopics) -> None:

@@ -33,23 +33,26 @@ MOST_OFFSETS = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """``timestamp``: when it was committed (ms)."""
+    """An offset that a group has committed."""
 
     offset: int
     epoch: int
     metadata: str
     timestamp: int
+    """When it was committed (ms)."""
 
 
 @dataclass(slots=True)
 class CommittedOffsets:
-    """By group, and topic and partition. ``path``: of the file, if there is one."""
+    """The offsets that groups have committed."""
 
     report: Report
     path: Path | None = None
+    """The file that has them, None without one."""
     groups: dict[str, dict[TopicPartition, Committed]] = field(
         default_factory=dict[str, dict[TopicPartition, Committed]]
     )
+    """By group, then by topic and partition."""
     count: int = 0
     room: Room = field(default_factory=Room)
     """What their metadata and the names of their groups may take; those of the dead cluster are there in any case."""

@@ -27,9 +27,10 @@ def size_of(texts: Iterable[str | None]) -> int:
 
 @dataclass(slots=True)
 class Room:
-    """``most``: bytes that may be taken."""
+    """The memory that groups and their members may take."""
 
     most: int = MOST_BYTES
+    """Bytes that may be taken."""
     taken: int = 0
 
     def check(self, more: int, error: Error = Error.GROUP_MAX_SIZE_REACHED) -> None:

@@ -21,7 +21,7 @@ MOST_ELEMENTS = 1 << 18
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Api:
-    """One kind of request. ``versions``: those that a broker of 4.4 answers."""
+    """One kind of request, in the versions that a broker of 4.4 answers."""
 
     key: int
     name: str
@@ -35,13 +35,14 @@ class Api:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The head of a request. ``body_at``: where its body begins (bytes)."""
+    """The head of a request."""
 
     key: int
     version: int
     correlation_id: int
     client_id: str | None
     body_at: int
+    """Where the request's body begins (bytes)."""
 
 
 @cache

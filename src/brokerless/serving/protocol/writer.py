@@ -14,10 +14,11 @@ from brokerless.log.directory import SegmentPaths
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """``length`` bytes from ``position`` on in the log of a segment. ``is_last``: it may have grown meanwhile."""
+    """``length`` bytes from ``position`` on in the log of a segment."""
 
     segment: SegmentPaths
     is_last: bool
+    """Whether this is the last segment, which may have grown meanwhile."""
     position: int
     length: int
 

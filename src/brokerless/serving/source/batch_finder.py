@@ -42,26 +42,31 @@ _STEP = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """``used``: what a broker would have sent, which cuts batches. ``next_offset``: after the last batch of the pieces.
-    ``is_damaged``: the requested batch is, so there are none."""
+    """The batches that were found."""
 
     pieces: tuple[Piece, ...] = ()
     size: int = 0
     used: int = 0
+    """Bytes that a broker would have sent, which cuts batches."""
     next_offset: int | None = None
+    """The offset after the last batch of the pieces."""
     is_damaged: bool = False
+    """Whether the requested batch is damaged, so that there are no pieces."""
 
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """The batches from ``offset`` on that begin before ``limit`` (an offset), of at most ``max_bytes``; the first one
-    in any case where ``at_least_one``. ``inline``: whether few bytes are read at once, and not sent from the file."""
+    """A request for the batches from ``offset`` on."""
 
     offset: int
     limit: int
+    """The offset before which the batches begin."""
     max_bytes: int
+    """Bytes that all batches have at most."""
     at_least_one: bool
+    """Whether the first batch is returned even if it is larger."""
     inline: bool = True
+    """Whether few bytes are read when they are found, and not sent from the file."""
 
 
 NOTHING = Found()
@@ -78,11 +83,12 @@ class Spare:
 
 @dataclass(slots=True)
 class BatchFinder:
-    """Finds batches of one partition, for one thread at a time. ``spares``: where those are that are damaged here."""
+    """The finder of one partition's batches, for one thread at a time."""
 
     report: Report
     skips_damage: bool = False
     spares: Sequence[Spare] = ()
+    """Replicas that have the batches that are damaged here."""
     _hints: OrderedDict[int, tuple[SegmentPaths, int]] = field(
         default_factory=OrderedDict[int, tuple[SegmentPaths, int]]
     )

@@ -43,14 +43,16 @@ NO_OFFSET, NO_TIMESTAMP, NO_EPOCH, NO_SEQUENCE = -1, -1, -1, -1
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """``start``: the log start offset; ``end``: the next offset of the log, and the high watermark; ``stable``: the
-    last stable offset, None where it was not looked for. ``reach``: where the log ended before damage at its end, which
-    consumers may have read then."""
+    """The offsets of a partition that clients may request."""
 
     start: int
+    """The log start offset."""
     end: int
+    """The next offset of the log, which is the high watermark, too."""
     stable: int | None
+    """The last stable offset, None where it was not searched for."""
     reach: int = -1
+    """Where the log ended before damage at its end; consumers may have read up to there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +76,15 @@ class ServedTransaction:
 
 @dataclass(slots=True)
 class ServedPartition:
-    """``epoch``: the leader epoch that is announced, None before it is known. ``spares``: other replicas of it."""
+    """A partition that is served."""
 
     paths: PartitionPath
     report: Report
     skips_damage: bool = False
     epoch: int | None = None
+    """The leader epoch that is announced, None before it is known."""
     spares: Sequence[Spare] = ()
+    """Other replicas of the partition."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _finder: BatchFinder | None = None
     _bounds: tuple[int, int, int] | None = None

@@ -38,12 +38,14 @@ _TWO_TOPICS = "serve the directories of one of them"
 
 @dataclass(slots=True)
 class ServedTopic:
-    """``partitions``: those on these disks, by number; ``count``: of all that the topic has."""
+    """A topic that is served."""
 
     name: str
     topic_id: str
     partitions: dict[int, ServedPartition]
+    """The partitions on these disks, by number."""
     count: int
+    """How many partitions the topic has in all."""
     configs: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
@@ -53,15 +55,16 @@ class ServedTopic:
 
 @dataclass(slots=True)
 class Topics:
-    """All topics by name and by ID. ``node_id``: that of the only broker that clients see. ``metadata_from``: the
-    partitions among which the cluster's metadata is; ``offsets_from``: those of ``__consumer_offsets``, served or
-    not."""
+    """All topics by name and by ID."""
 
     cluster_id: str
     node_id: int
+    """The ID of the only broker that clients see."""
     by_name: dict[str, ServedTopic]
     metadata_from: tuple[PartitionPath, ...] = ()
+    """The partitions among which the cluster's metadata is."""
     offsets_from: tuple[PartitionPath, ...] = ()
+    """The partitions of ``__consumer_offsets``, served or not."""
     by_id: dict[str, ServedTopic] = field(default_factory=dict[str, ServedTopic])
     cluster: Cluster | None = None
 

@@ -107,13 +107,16 @@ def _names_from(versions: _Versions, start: int, columns: set[str]) -> tuple[tup
 
 @dataclass(eq=False, slots=True)
 class _FieldVersions:
-    """A field of a record through its versions. ``name``: its last one; ``seen``: the last version that has it;
-    ``later``: what an alias says that it is, which other versions have; ``column``: empty until it is named."""
+    """A field of a record through its versions."""
 
     name: str
+    """The last name of the field."""
     seen: int
+    """The last version that has the field."""
     later: _FieldVersions | None = None
+    """The field of other versions that this one is by an alias."""
     column: str = ""
+    """Empty until the column is named."""
 
     @property
     def root(self) -> _FieldVersions:
@@ -125,15 +128,17 @@ class _FieldVersions:
 
 @dataclass(eq=False, slots=True)
 class _RecordVersions:
-    """A record through its versions. ``names``: what its fields are called now; ``versions``: the fields of each, by
-    the names that they have in it; ``unreadable``: those of which a later one calls two fields by one name;
-    ``aliases``: those of the last one, which a next version that lists them again does not apply again."""
+    """A record through its versions."""
 
     names: dict[str, _FieldVersions] = field(default_factory=dict[str, _FieldVersions])
+    """The fields by their present names."""
     fields: list[_FieldVersions] = field(default_factory=list[_FieldVersions])
     versions: list[dict[str, _FieldVersions]] = field(default_factory=list[dict[str, _FieldVersions]])
+    """The fields of each version, by the names that they have in it."""
     unreadable: list[dict[str, _FieldVersions]] = field(default_factory=list[dict[str, _FieldVersions]])
+    """The versions of which a later one calls two fields by one name."""
     aliases: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """The aliases of the last version, which a next version that lists them again does not apply again."""
 
     def add(self, record: AvroType, version: int) -> dict[str, _FieldVersions]:
         """Rename the fields so far by the aliases of a version; return its own, by their names."""

@@ -81,23 +81,25 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class AvroProgram:
-    """See :func:`kernels.run_program`. ``defaults``: which operations of ``code`` have places in its constants."""
+    """A program for :func:`kernels.run_program`."""
 
     code: Program
     root_fill: int
     defaults: NDArray[np.int64]
+    """The operations of ``code`` that have places in its constants."""
 
 
 @dataclass(slots=True)
 class ProgramBuilder:
-    """A program that is being made. ``columns``: of each of the output's its kind, and its width or the column of its
-    items. ``places``: which of ``kids`` are places in ``constants``."""
+    """A program that is being made."""
 
     columns: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    """For each column of the output, its kind, and its width or the column of its items."""
     ops: list[list[int]] = field(default_factory=list[list[int]])
     kids: list[int] = field(default_factory=list[int])
     constants: bytearray = field(default_factory=bytearray)
     places: list[int] = field(default_factory=list[int])
+    """Which of ``kids`` are places in ``constants``."""
 
     def program(self, output: OutputColumn, root: int, depth: int) -> Program:
         """Return what was made, whose operation ``root`` fills ``output``."""

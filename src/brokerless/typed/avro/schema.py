@@ -45,22 +45,23 @@ _TYPES = {
 
 @dataclass(eq=False, slots=True)
 class AvroField:
-    """A field of a record. ``name``: of its column; ``written``: in the schema."""
+    """A field of a record."""
 
     name: str
+    """The name of its column."""
     type: AvroType
     default: Any = MISSING
     aliases: tuple[str, ...] = ()
     written: str = ""
+    """The name in the schema."""
 
 
 @dataclass(eq=False, slots=True)
 class AvroType:
-    """One type. ``kind``: a primitive's name, ``record``, ``enum``, ``fixed``, ``array``, ``map`` or ``union``;
-    ``items``: of an array, and the values of a map; ``declared``: the logical type that the text names. ``aliases``:
-    full names of a record; ``elsewhere``: columns that have a field of it in other versions."""
+    """One type of a schema."""
 
     kind: str
+    """A primitive's name, ``record``, ``enum``, ``fixed``, ``array``, ``map`` or ``union``."""
     name: str = ""
     logical: str | None = None
     precision: int = 0
@@ -69,10 +70,14 @@ class AvroType:
     symbols: tuple[str, ...] = ()
     fields: list[AvroField] = field(default_factory=list[AvroField])
     items: AvroType | None = None
+    """The type of an array's items, or of a map's values."""
     branches: tuple[AvroType, ...] = ()
     declared: str = ""
+    """The logical type that the text names."""
     aliases: tuple[str, ...] = ()
+    """The aliases of a record, as full names."""
     elsewhere: tuple[str, ...] = ()
+    """Columns that have a field of the record in other versions."""
 
     @property
     def label(self) -> str:

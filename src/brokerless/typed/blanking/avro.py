@@ -208,8 +208,8 @@ class _Zeros:
         self._left = MAX_NODES
 
     def of(self, type_: AvroType, old: bytes = b"", above: tuple[AvroType, ...] = ()) -> bytes:
-        """``old``: the value that was there, whose branch of a union stays; empty for none. ``above``: records that it
-        is in. Raises ValueError for a type that has no finite value."""
+        """Return the null or empty value of a type. ``old``: the value that was there, whose branch of a union stays;
+        empty for none. ``above``: records that it is in. Raises ValueError for a type that has no finite value."""
         self._left -= 1
         if type_ in above or len(above) > MAX_DEPTH or self._left < 0:
             raise ValueError("its type has no empty value")

@@ -14,15 +14,16 @@ class NotBlankedError(BrokerlessError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """The bytes from ``start`` to ``end`` become ``new``. ``contents``: where in them texts and numbers are, without
-    their lengths, as one would search for them; none for a length that only follows from other edits. ``more``: what
-    else to search for, such as texts without their escapes."""
+    """An edit of a value: the bytes from ``start`` to ``end`` become ``new``."""
 
     start: int
     end: int
     new: bytes
     contents: tuple[tuple[int, int], ...] = ()
+    """Where texts and numbers are in these bytes, without their lengths, as one would search for them; none for a
+    length that only follows from other edits."""
     more: tuple[bytes, ...] = ()
+    """What else to search for, such as texts without their escapes."""
 
     @property
     def growth(self) -> int:

@@ -69,12 +69,12 @@ class FieldTarget(NamedTuple):
 
 @dataclass(slots=True)
 class NamedFields:
-    """The fields that are named, and their presence in one value, which walkers add to. ``declares``: whether a schema
-    permits that a member is left out of the object that some names and numbers lead to."""
+    """The fields that are named, and their presence in one value, which walkers add to."""
 
     targets: Sequence[FieldTarget]
     presence: list[Presence]
     declares: Callable[[tuple[str | int, ...], str], bool] | None = field(default=None)
+    """Returns whether a schema permits that a member is left out of an object; names and numbers lead to that."""
 
     @classmethod
     def of(cls, paths: Sequence[FieldPath]) -> NamedFields:

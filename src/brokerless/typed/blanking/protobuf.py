@@ -33,12 +33,13 @@ _VALUE, _NULL_VALUE, _OF_OTHERS = "google.protobuf.Value", 1, (5, 6)
 
 @dataclass(frozen=True, slots=True)
 class _WireField:
-    """One field on the wire: from its tag to its end; ``body``: from where its value begins, without its length."""
+    """One field on the wire, from its tag to its end."""
 
     number: int
     wire: int
     start: int
     body: int
+    """Where the value begins, without its length."""
     end: int
 
 

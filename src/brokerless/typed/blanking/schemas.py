@@ -20,11 +20,11 @@ _MESSAGE = re.compile(r"^message\s+(\w+)", re.MULTILINE)
 
 
 class SchemaKey(NamedTuple):
-    """What values of a topic name as their schema. ``framing``: as :mod:`brokerless.typed.framing` has it, or
-    ``unframed``, with an empty ``id``."""
+    """The key of a schema, as values of a topic name it."""
 
     topic: str
     framing: str
+    """As :mod:`brokerless.typed.framing` has it, or ``unframed``, with an empty ``id``."""
     id: SchemaId
 
 
@@ -158,13 +158,13 @@ class _Import(_ManifestSchema, frozen=True):
 
 
 class _ListedSchema(_ManifestSchema, frozen=True):
-    """A schema of a manifest. ``relatives``: their places in the list. Of a relative of others, the rest is not
-    there."""
+    """A schema of a manifest. One that is only a relative of others has none of these members."""
 
     topic: str | None = None
     framing: str | None = None
     id: str | Int64 | None = None
     relatives: tuple[Int64, ...] | None = None
+    """The places of its relatives in the list."""
 
     def key(self) -> SchemaKey | None:
         """Raises :class:`WrongJsonError` where a part of it is missing."""

@@ -34,12 +34,14 @@ ParsedT = TypeVar("ParsedT")
 
 @dataclass(frozen=True, slots=True)
 class BlankedValue:
-    """A value without some of its fields. ``edits``: of ``source``, which is the value itself, or one that AWS Glue's
-    serializer compressed, with its bytes as they are uncompressed. ``presence``: of each named field, before."""
+    """A value without some of its fields."""
 
     source: bytes
+    """The value itself; or, of one that AWS Glue's serializer compressed, the same with uncompressed bytes."""
     edits: tuple[Edit, ...]
+    """The edits of ``source``."""
     presence: tuple[Presence, ...] = ()
+    """The presence of each named field before the edits."""
 
     @property
     def value(self) -> bytes:
@@ -54,7 +56,7 @@ class BlankedValue:
 
 @dataclass(slots=True)
 class ValueBlanker:
-    """Blanks the values of one topic. ``used``: the schemas by which that was done so far, and their relatives."""
+    """The blanker of the values of one topic."""
 
     topic: str
     paths: Sequence[FieldPath]
@@ -63,6 +65,7 @@ class ValueBlanker:
     used: dict[SchemaKey, tuple[Schema, tuple[Schema, ...]]] = field(
         default_factory=dict[SchemaKey, tuple[Schema, tuple[Schema, ...]]]
     )  # fmt: skip
+    """The schemas that were used so far, and their relatives."""
     _edits: dict[SchemaKey, _Edits] = field(default_factory=dict[SchemaKey, _Edits])
 
     def blank(self, value: bytes, headers: Sequence[RawHeader] = ()) -> BlankedValue:

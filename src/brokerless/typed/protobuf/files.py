@@ -30,9 +30,10 @@ _BUILTIN = ("google/type", "confluent", "confluent/type", "confluent/types")
 
 @dataclass(frozen=True, slots=True)
 class MessageTypes:
-    """The messages of one schema. ``top``: descriptors of those that are in no other."""
+    """The messages of one schema."""
 
     top: tuple[Any, ...]
+    """The descriptors of messages that are in no other."""
 
     def descriptor(self, indexes: tuple[int, ...]) -> Any:
         """Return the message that Confluent's indexes lead to. Raises ValueError for one that is not there."""

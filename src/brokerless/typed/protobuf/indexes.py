@@ -26,12 +26,13 @@ Indexes = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A message that a payload may be, and where it begins (bytes). ``is_guess``: whether it is one of unsigned
-    indexes, where nobody says that they are."""
+    """A message that a payload may be."""
 
     indexes: Indexes
     start: int
+    """Where the message begins in the payload (bytes)."""
     is_guess: bool = False
+    """Whether its indexes were read as unsigned, although nobody says that they are."""
 
 
 class MessageFinder:

@@ -27,10 +27,11 @@ _TIMESTAMP = "google.protobuf.Timestamp"
 
 @dataclass(frozen=True, slots=True)
 class MessageProgram:
-    """See :func:`kernels.run_messages`. ``has_maps``: whether some column is a map, whose keys may come twice."""
+    """A program for :func:`kernels.run_messages`."""
 
     code: Program
     has_maps: bool
+    """Whether some column is a map, whose keys may come twice."""
 
 
 @dataclass(slots=True)

@@ -19,10 +19,10 @@ DELAY_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """When a deleted partition goes. ``deleted_ms``: when it was deleted, where a broker runs here; None where none
-    does, so that nothing goes before a start."""
+    """The time at which a deleted partition goes."""
 
     deleted_ms: int | None
+    """When it was deleted, where a broker runs here; None where none does, so that nothing goes before a start."""
 
     @property
     def removed_ms(self) -> int | None:

@@ -30,14 +30,13 @@ Lines = Mapping[str, tuple[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class DirectoryState:
-    """A log directory's checkpoints: offsets by topic and partition, for the name of each file that is there.
-
-    ``was_clean``: it has the mark of a clean stop. ``findings``: files that Kafka could not read.
-    """
+    """A log directory's checkpoints."""
 
     files: Mapping[str, DirectoryEntry] = field(default_factory=dict[str, DirectoryEntry])
     offsets: Mapping[str, Mapping[TopicPartition, int]] = field(default_factory=dict[str, Mapping[TopicPartition, int]])
+    """By the name of each checkpoint file that is there, its offsets by topic and partition."""
     findings: tuple[Finding, ...] = ()
+    """The checkpoint files that Kafka could not read."""
 
     @property
     def was_clean(self) -> bool:

@@ -32,22 +32,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DiskReplica:
-    """A partition's directory. ``topic_id``: by ``partition.metadata``, if that is there; ``corruption``: what is wrong
-    with it. ``end_offset``: the offset after the last one, by headers; ``end_in_log``: the same, where what is made of
-    the replica ends before, at ``end_offset``; ``markers``: batches at the end of that, which abort what it leaves open
-    of transactions, an offset each."""
+    """A partition's directory."""
 
     paths: PartitionPath
     topic: str
     partition: int
     state: names.PartitionState
     topic_id: str | None
+    """The ID in ``partition.metadata``, if that is there."""
     start_offset: int | None
     end_offset: int | None
+    """The offset after the last one, by headers."""
     size: int
     corruption: Finding | None = None
+    """What is wrong with ``partition.metadata``, if anything is."""
     end_in_log: int | None = None
+    """The end offset of the log on the disk, where the replica is made to end before that, at ``end_offset``."""
     markers: tuple[bytes, ...] = ()
+    """Batches at the end of such a replica, which abort the transactions that it leaves open; each has one offset."""
 
     @property
     def path(self) -> str:
@@ -56,19 +58,21 @@ class DiskReplica:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """One log directory. ``properties``: None without a ``meta.properties``. ``metadata``: None without a replica.
-    ``checkpoints``: and the mark of a clean stop. ``snapshot``: of a backup, that it is; its logs are
-    those that count."""
+    """One log directory."""
 
     path: str
     properties: MetaProperties | None
+    """None without a ``meta.properties``."""
     is_running: bool
     was_clean: bool
     replicas: tuple[DiskReplica, ...]
     metadata: MetadataReplica | None
+    """None without a replica of the cluster's metadata."""
     findings: tuple[Finding, ...]
     checkpoints: DirectoryState = field(default_factory=DirectoryState)
+    """The checkpoints, and the mark of a clean stop."""
     snapshot: SnapshotState | None = None
+    """The backup's snapshot that this is, whose logs are those that count; None for other directories."""
 
     @property
     def node_id(self) -> int | None:

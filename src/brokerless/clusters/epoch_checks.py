@@ -27,24 +27,26 @@ from brokerless.log.storage.paths import is_remote
 
 @dataclass(slots=True)
 class EpochRun:
-    """Batches of one leader epoch, one after the other. ``path`` and ``position`` are the first one's;
-    ``last_offset``: of the last one, included."""
+    """Batches of one leader epoch, one after the other."""
 
     epoch: int
     start_offset: int
     last_offset: int
+    """The last offset of the last batch."""
     path: str
+    """The file of the first batch."""
     position: int
+    """Where the first batch is in that file (bytes)."""
 
 
 @dataclass(slots=True)
 class LeaderEpochCheck:
-    """Follows a partition's intact batches, and keeps the runs of each epoch. ``has_legacy``: whether messages v0 or
-    v1 were among them."""
+    """A check of leader epochs: it follows a partition's intact batches, and retains the runs of each epoch."""
 
     _last: int = -1
     runs: list[EpochRun] = field(default_factory=list[EpochRun])
     has_legacy: bool = False
+    """Whether messages v0 or v1 were among the batches."""
 
     def follow(self, chunk: Chunk, path: str) -> Iterator[Finding]:
         batches = chunk.batches

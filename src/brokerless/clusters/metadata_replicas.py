@@ -38,31 +38,36 @@ _CONTROL = ["key", "value", "isControl"]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """An intact batch of a metadata log. ``timestamp``: the latest, in ms."""
+    """An intact batch of a metadata log."""
 
     base_offset: int
     last_offset: int
     epoch: int
     timestamp: int
+    """The latest of its records, in ms."""
     checksum: int
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataReplica:
-    """One replica. ``end_offset``: the offset after the last that is known, of an intact log or a whole snapshot;
-    ``epoch``: the leader epoch of that; ``timestamp`` in ms. ``snapshot``: the newest whole one, and the first offset
-    after it. ``damage``: what ends the log before its last byte. ``voters``: of KRaft's control records, or else the
-    IDs in ``quorum-state``. ``kraft_version``: 1 where voters are in the log (KIP-853)."""
+    """One replica of the cluster's metadata."""
 
     paths: PartitionPath
     batches: tuple[Batch, ...]
     end_offset: int
+    """The offset after the last that is known, of an intact log or a whole snapshot."""
     epoch: int
+    """The leader epoch of the last offset that is known."""
     timestamp: int | None
+    """In ms."""
     snapshot: tuple[str, int] | None
+    """The newest whole snapshot, and the first offset after it."""
     damage: tuple[Finding, ...]
+    """The damage that ends the log before its last byte."""
     voters: tuple[Voter, ...]
+    """The voters in KRaft's control records, or else the IDs in ``quorum-state``."""
     kraft_version: int
+    """1 where voters are in the log (KIP-853)."""
 
 
 def load_replica(paths: PartitionPath, max_batch_bytes: int | None = None) -> MetadataReplica:

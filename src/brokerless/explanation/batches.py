@@ -17,12 +17,13 @@ from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTE
 
 @dataclass(frozen=True, slots=True)
 class ExplainSettings:
-    """What of a batch is explained. ``topic``: the internal topic whose records are decoded; None for other topics.
-    ``max_batch_bytes``: what a payload may inflate to."""
+    """The parts of a batch that are explained."""
 
     records: RecordRange = field(default_factory=RecordRange)
     topic: str | None = None
+    """The internal topic whose records are decoded; None for other topics."""
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    """Bytes that a payload may inflate to."""
 
 
 def explain_entry(data: bytes, position: int, settings: ExplainSettings, budget: FieldBudget) -> tuple[Field, ...]:

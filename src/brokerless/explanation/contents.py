@@ -16,10 +16,11 @@ _INT16, _INT32 = np.dtype(">i2"), np.dtype(">i4")
 
 @dataclass(frozen=True, slots=True)
 class ContentTypes:
-    """How keys and values are read. ``topic``: one of Kafka's own, or None."""
+    """The types by which keys and values are read."""
 
     is_control: bool = False
     topic: str | None = None
+    """One of Kafka's own topics, or None."""
 
     def take_key(self, builder: FieldBuilder, length: int) -> bytes:
         """Takes a key and returns its bytes; there are so many."""

@@ -28,13 +28,14 @@ class RecordRange:
 
 @dataclass(frozen=True, slots=True)
 class RecordsHeader:
-    """What a batch's header says about its records. ``is_append_time``: ``max_timestamp`` is that of all of them."""
+    """The part of a batch's header that is about its records."""
 
     count: int
     base_offset: int
     base_timestamp: int
     max_timestamp: int
     is_append_time: bool
+    """Whether ``max_timestamp`` is that of all records."""
     base_sequence: int
 
 

@@ -223,7 +223,7 @@ class ReusedArrays:
     """
 
     def __init__(self, most: int = _MOST_UNUSED) -> None:
-        """``most``: bytes that are kept while nothing uses them."""
+        """Create an empty pool of arrays. ``most``: bytes that are retained while nothing uses them."""
         self._most, self._unused = most, 0
         self._free: dict[tuple[str, int], list[pa.Buffer]] = {}
         self._lock = RLock()  # an array may be freed, too, while its thread is in here

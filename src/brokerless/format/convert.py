@@ -57,18 +57,21 @@ _ROUND = 64
 
 @dataclass(frozen=True, slots=True)
 class ConversionTarget:
-    """The format and codec that batches get; None keeps each batch's. ``level``: as ``compression.gzip.level`` and so
-    on. ``batch_size``: bytes, as ``batch.size``; ``batch_records``: records of a batch instead; None for both keeps the
-    batches' boundaries. ``with_zlib``: gzip of the sizes that Kafka writes, for twice the time.
+    """The format and codec that batches get; None retains each batch's.
 
-    Raises :class:`UsageError` for what Kafka does not have."""
+    Raises :class:`UsageError` for what Kafka does not have.
+    """
 
     magic: int | None = None
     codec: str | None = None
     level: int | None = None
+    """As ``compression.gzip.level`` and so on."""
     batch_size: int | None = None
+    """Bytes, as ``batch.size``. Where this and ``batch_records`` are None, batches retain their boundaries."""
     batch_records: int | None = None
+    """Records of a batch, in place of a size."""
     with_zlib: bool = False
+    """Whether gzip has the sizes that Kafka writes, for twice the time."""
 
     def __post_init__(self) -> None:
         if self.codec is None and self.level is not None:
@@ -87,8 +90,7 @@ class ConversionTarget:
 
 @dataclass(slots=True)
 class ConversionTotals:
-    """Counts of input and output; ``lost`` by the names of :data:`LOST`. ``converted``: records that were rewritten,
-    not passed through unchanged."""
+    """Counts of input and output."""
 
     batches_in: int = 0
     records_in: int = 0
@@ -97,7 +99,9 @@ class ConversionTotals:
     records_out: int = 0
     bytes_out: int = 0
     converted: int = 0
+    """Records that were rewritten, not passed through unchanged."""
     lost: Counter[str] = field(default_factory=Counter[str])
+    """By the names of :data:`LOST`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +116,11 @@ class ConvertedBatches:
 
 @dataclass(frozen=True, slots=True)
 class DownConverted:
-    """A broker's answer; ``records``: how many were converted."""
+    """A broker's answer."""
 
     buffer: NDArray[np.uint8]
     records: int
+    """How many records were converted."""
     totals: ConversionTotals
     damages: list[Damage]
 
@@ -174,7 +179,7 @@ class Converter:
         fetched: int | None = None,
         decoder: BatchDecoder | None = None,
     ) -> None:
-        """``decoder``: one that others of the same thread use as well."""
+        """Create a converter. ``decoder``: one that others of the same thread use as well."""
         self.totals = ConversionTotals()
         self._target, self._limit, self._fetched = target, max_batch_bytes, fetched
         self._decoder: BatchDecoder = decoder or Decoder(max_batch_bytes=max_batch_bytes)
@@ -223,7 +228,7 @@ class Converter:
     def _convert_group(
         self, group: BatchGroup, unconverted: _Unconverted, continues: bool
     ) -> Iterator[ConvertedBatches]:
-        """``continues``: whether the next batch is converted as well."""
+        """Convert the rows of a group. ``continues``: whether the next batch is converted as well."""
         self._count_rows(group)
         if self._fetched is not None:
             group = group.from_offset(self._fetched)

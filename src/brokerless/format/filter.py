@@ -39,15 +39,16 @@ from brokerless.format.write.encoder import Encoder, build_headers
 
 @dataclass(frozen=True, slots=True)
 class WholeBatches:
-    """``n`` consecutive batches of a buffer, each with all of its records: batch ``i`` has the rows ``starts[i]`` to
-    ``starts[i + 1]`` of ``columns`` (``starts``: int64, shape ``(n + 1,)``). ``damages``: what is broken in them; then
-    some of their rows are missing."""
+    """``n`` consecutive batches of a buffer, each with all of its records."""
 
     buffer: NDArray[np.uint8]
     batches: Batches
     columns: RecordColumns
+    """The records; batch ``i`` has the rows ``starts[i]`` to ``starts[i + 1]``."""
     starts: Int64s
+    """int64, shape ``(n + 1,)``."""
     damages: list[Damage] = field(default_factory=list[Damage])
+    """The damage in the batches; then some of their rows are missing."""
 
     @property
     def counts(self) -> Int64s:

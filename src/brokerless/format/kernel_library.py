@@ -41,11 +41,13 @@ _FORMATS = {"float32": "f4x", "float64": "d", "uint64": "Q"}
 
 @dataclass(frozen=True)
 class KernelLibrary:
-    """``path``: the file. ``kernels``: by ``module:name``, the types of its arguments and results; an array is
-    ``[dtype, dimensions, whether it is read only]``."""
+    """A library of compiled kernels."""
 
     path: Path
+    """The library's file."""
     kernels: dict[str, dict[str, Any]]
+    """By ``module:name``, the types of a kernel's arguments and results; an array is ``[dtype, dimensions, whether it
+    is read only]``."""
 
     @cached_property
     def _functions(self) -> ctypes.CDLL:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 def encode_unsigned(number: int) -> bytes:
-    """``number``: 0 or more."""
+    """Return the unsigned varint of a number, 0 or more."""
     out = bytearray()
     while number > 127:
         out.append(number & 127 | 128)

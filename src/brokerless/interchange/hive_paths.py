@@ -29,16 +29,19 @@ _EXPORTED = re.compile(r"partition-([0-9]{1,10})-([0-9]{20})\.parquet")
 
 @dataclass(frozen=True, slots=True)
 class InputSource:
-    """Files that are read as one, by offset; nearly always one, and then ``name`` is its path. ``starts``: the first
-    offset of each, if there are several. ``topic`` and ``partition`` are what the path says. ``size``: their bytes,
-    None if they were not listed."""
+    """Files that are read as one, by offset; nearly always one file."""
 
     name: str
+    """The path, if there is one file."""
     files: tuple[str, ...]
     starts: tuple[int, ...] = ()
+    """The first offset of each file, if there are several."""
     topic: str | None = None
+    """The topic that the path names, if it does."""
     partition: int | None = None
+    """The partition that the path names, if it does."""
     size: int | None = None
+    """Bytes of the files, None if they were not listed."""
     part: InputSplit | None = None
 
 

@@ -30,7 +30,7 @@ _LINE_FEED = ord("\n")
 
 @dataclass(frozen=True, slots=True)
 class InputSplit:
-    """From ``start`` to ``end``: numbers of row groups, or bytes of lines."""
+    """A part of a file, from ``start`` to ``end``: numbers of row groups, or bytes of lines."""
 
     start: int
     end: int

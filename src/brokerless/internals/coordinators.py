@@ -84,11 +84,12 @@ def counts_beside(partitions: Iterable[PartitionPath]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[ValueT]):
-    """What a partition has of a name; ``timestamp``: of its newest record there (ms)."""
+    """An entry for a name in a partition."""
 
     name: str
     partition: int
     timestamp: int
+    """The timestamp of the name's newest record in the partition (ms)."""
     value: ValueT
 
 

@@ -31,16 +31,19 @@ _COLUMNS = ["key", "value", "offset", "timestamp", "file", "batchPosition"]
 
 @dataclass(frozen=True, slots=True)
 class RawRecord:
-    """One record. ``timestamp`` in ms; ``transaction``: what became of the transaction that it is of, None without one;
-    ``file`` and ``position`` are those of its batch."""
+    """One record."""
 
     offset: int
     timestamp: int
+    """In ms."""
     key: bytes | None
     value: bytes | None
     transaction: TransactionState | None
+    """The state of the record's transaction, None without one."""
     file: str
+    """The file of the record's batch."""
     position: int
+    """Where that batch is in the file (bytes)."""
 
 
 def internal_topic(partition: PartitionPath, given: Mapping[str, str] | None = None) -> str | None:

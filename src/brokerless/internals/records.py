@@ -32,18 +32,18 @@ _EMBEDDED = {"subscription": "ConsumerProtocolSubscription", "assignment": "Cons
 
 @dataclass(frozen=True, slots=True)
 class InternalRecord:
-    """What a record says. ``type``: such as ``OFFSET_COMMIT`` or ``TOPIC_RECORD``, None if it is not known.
-
-    ``key`` and ``payload`` are as Kafka's dump tool prints them: ``{"type": "1", "data": {...}}`` and
-    ``{"version": "4", "data": {...}}``; of KRaft's and of tiered storage's, ``key`` is None and ``payload`` is
-    ``{"type": "TOPIC_RECORD", "version": 0, "data": {...}}``. What cannot be decoded is None, and ``problem`` says why,
-    as ``kind`` and ``message`` of a finding. Records with one key may share its object: it is not to be changed.
-    """
+    """A decoded record. Records with one key may share its object: it is not to be changed."""
 
     type: str | None
+    """Such as ``OFFSET_COMMIT`` or ``TOPIC_RECORD``, None if it is not known."""
     key: dict[str, Any] | None
+    """As Kafka's dump tool prints it: ``{"type": "1", "data": {...}}``. None for KRaft's and tiered storage's, and
+    where it cannot be decoded."""
     payload: dict[str, Any] | None
+    """As Kafka's dump tool prints it: ``{"version": "4", "data": {...}}``, or for KRaft's and tiered storage's
+    ``{"type": "TOPIC_RECORD", "version": 0, "data": {...}}``. None where it cannot be decoded."""
     problem: tuple[RecordProblem, str] | None = None
+    """Why a part cannot be decoded, as ``kind`` and ``message`` of a finding."""
 
     @property
     def key_data(self) -> dict[str, Any]:

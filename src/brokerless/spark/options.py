@@ -64,16 +64,16 @@ class TopicSelection:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Where reading starts or ends in each partition; if nothing is set, a batch query reads all that is there.
-
-    ``edge``: at this end of the present data. ``offsets`` (or :data:`LATEST`, :data:`EARLIEST`) and ``timestamps`` (ms)
-    are by partition; ``timestamp`` (ms) is for all.
-    """
+    """The start or the end of reading in each partition; if nothing is set, a batch query reads all that is there."""
 
     edge: Literal["earliest", "latest"] | None = None
+    """Begin or end at this end of the present data."""
     offsets: Mapping[TopicPartition, int] | None = None
+    """By partition; also :data:`LATEST` and :data:`EARLIEST`."""
     timestamps: Mapping[TopicPartition, int] | None = None
+    """By partition, in ms."""
     timestamp: int | None = None
+    """For all partitions, in ms."""
 
     @property
     def partitions(self) -> frozenset[TopicPartition] | None:

@@ -257,7 +257,8 @@ def _splits(
     report: Report,
     listed: PartitionPath,
 ) -> Iterator[Split]:
-    """``listed``: the partition with those segments, too, that cannot be opened and are not missing, therefore."""
+    """Yield the splits of a partition. ``listed``: the partition with those segments, too, that cannot be opened and
+    are not missing, therefore."""
     transactions: Transactions | None = None
     found: list[Finding] = []
     if options.committed and options.table == "records":

@@ -64,10 +64,11 @@ _REMEMBERED = 16 << 20
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What a task wrote. ``query``: the ID of its streaming query."""
+    """The partitions that a task wrote."""
 
     staged: tuple[StagedPartition, ...]
     query: str | None = None
+    """The ID of the task's streaming query."""
 
 
 class Writer(DataSourceArrowWriter):

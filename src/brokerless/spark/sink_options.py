@@ -36,10 +36,10 @@ _SPARKS = ("path", "checkpointLocation", "queryName", "includeHeaders", "storage
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """Where a DataFrame is written, and how. ``directory``: an existing log directory, or one that will be made; a URL
-    goes with the option ``storageOptions``."""
+    """The place where a DataFrame is written, and the form."""
 
     directory: Destination
+    """An existing log directory, or one that will be made; a URL goes with the option ``storageOptions``."""
     placement: Routing
     settings: BatchSettings
     config: LogConfig

@@ -32,42 +32,48 @@ _NOWHERE = Location("")
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The batches of one partition that a task reads: those of ``segment`` that begin in the bytes ``[start, end)``
-    (None is the end of the file). For the transactions of a partition, all of ``paths``; otherwise ``paths`` is None.
+    """The batches of one partition that a task reads: those of ``segment``, or of all of ``paths``.
 
-    ``cost`` is in bytes. ``transactions``, if given, are those that matter for read_committed here. ``findings`` are
-    what planning met: without a segment or paths they are to be reported; with them, they were reported elsewhere.
-    ``span``: which batches all of these are parts of, if those outside of it are damage. ``is_followed``: whether the
-    log goes on in another segment, so that one that ends within a batch is damaged. ``start_offset``: where the log
-    begins, if that is within the segment, or 0. ``following``: the partition with this segment and the next one, where
-    what may be missing between them is looked for.
-
-    A broker may replace the file before it is read. ``segment.log`` and ``first`` (base offset and checksum of the
-    batch at ``start``, where that is not 0) show whether it is still the one that was planned; if not, ``offsets``
-    are read of what is in ``directory``, the partition's, by then. ``own``: the offsets that the whole segment has by
-    its name and the next one's; others are passed over where another segment of ``query``, all that is requested, has
-    them.
+    A broker may replace the file before it is read. ``segment.log`` and ``first`` show whether it is still the one that
+    was planned; if not, ``offsets`` are read of what is in ``directory`` by then.
     """
 
     topic: str | None
     partition: int | None
     segment: SegmentPaths | None
     paths: PartitionPath | None = None
+    """The whole partition, where its transactions are needed; otherwise None."""
     start: int = 0
+    """Batches are read that begin in the bytes ``[start, end)`` of the segment."""
     end: int | None = None
+    """None is the end of the file."""
     bounds: Range = EVERYTHING
     transactions: Transactions | None = None
+    """The transactions that matter for read_committed here, if they were read."""
     cost: int = 0
+    """In bytes."""
     findings: tuple[Finding, ...] = ()
+    """The findings of planning. Without a segment or paths they are to be reported; with them, they were reported
+    elsewhere."""
     span: FileSpan | None = None
+    """The batches that all of these are parts of, if batches outside of it are damage."""
     is_followed: bool = False
+    """Whether the log goes on in another segment, so that one that ends within a batch is damaged."""
     start_offset: int = 0
+    """Where the log begins, if that is within the segment, or 0."""
     following: PartitionPath | None = None
+    """The partition with this segment and the next one, where missing offsets between them are searched for."""
     directory: Location = _NOWHERE
+    """The partition's directory."""
     offsets: Range = EVERYTHING
+    """The offsets that are read if the file was replaced."""
     first: tuple[int, int] | None = None
+    """The base offset and the checksum of the batch at ``start``, where that is not 0."""
     own: Range | None = None
+    """The offsets that the whole segment has by its name and the next one's; others are passed over where another
+    segment of ``query`` has them."""
     query: Range = EVERYTHING
+    """All that is requested."""
 
 
 class ReadTask(InputPartition):

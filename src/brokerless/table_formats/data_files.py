@@ -39,14 +39,16 @@ class OpenDataFile(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DataTarget:
-    """Where a topic's data files go; plain data, which tasks take along. ``directory``: a local path, or a URL.
-    ``schema``: that of the files, with the table's field IDs if it has some. ``settings``: those of the storage."""
+    """The place of a topic's data files; plain data, which tasks take along."""
 
     form: TableFormat
     topic: str
     directory: str
+    """A local path, or a URL."""
     schema: pa.Schema
+    """The schema of the files, with the table's field IDs if it has some."""
     settings: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """The settings of the storage."""
 
     @property
     def is_local(self) -> bool:

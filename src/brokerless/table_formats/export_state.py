@@ -49,40 +49,45 @@ class RefusedTopicError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """How far one partition was exported: up to ``next_offset``, without it. ``until``: a run that began there, and of
-    which no end is known, may have left files that begin before ``until``. ``left_out``: what was damaged. ``files``:
-    how many there are, None where that was not recorded.
-
-    ``missing``: offsets before ``next_offset`` that the log did not have, and that another run takes if they are there
-    by then. ``filling``: those of them that a run was taking of which no end is known. ``last``: the last record before
-    ``next_offset``; None where an earlier version recorded none."""
+    """The state of one partition's export."""
 
     next_offset: int
+    """The offset after the last one that was exported."""
     until: int | None = None
+    """A run that began at ``next_offset``, and of which no end is known, may have left files that begin before this
+    offset."""
     left_out: tuple[LeftOutOffsets, ...] = ()
+    """The offsets that were damaged."""
     files: int | None = None
+    """How many files there are, None where that was not recorded."""
     missing: tuple[Span, ...] = ()
+    """Offsets before ``next_offset`` that the log did not have; another run takes them if they are there by then."""
     filling: tuple[Span, ...] = ()
+    """Those missing offsets that a run was taking of which no end is known."""
     last: LastRecord | None = None
+    """The last record before ``next_offset``; None where an earlier version recorded none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportState:
-    """What was exported of one topic. ``topic_id`` is None where the log did not say it. ``key_format`` and
-    ``value_format``: how keys and values of a table are decoded by all runs, as the first one found them;
-    ``keys_named_by`` and ``values_named_by``: of Avro with aliases, the ids (or versions) of the schemas that were the
-    newest when columns were named."""
+    """The state of one topic's export."""
 
     topic: str
     topic_id: str | None
+    """None where the log did not say it."""
     by_date: bool
     isolation: Isolation
     partitions: Mapping[int, Exported] = field(default_factory=dict[int, Exported])
     is_decoded: bool = False
     key_format: str | None = None
+    """How the keys of a table are decoded by all runs, as the first one found them."""
     value_format: str | None = None
+    """How the values of a table are decoded by all runs, as the first one found them."""
     keys_named_by: tuple[int, ...] = ()
+    """For Avro with aliases, the ids (or versions) of the schemas that were the newest when the columns of keys were
+    named."""
     values_named_by: tuple[int, ...] = ()
+    """The same for the columns of values."""
 
     def with_partition(self, partition: int, exported: Exported) -> ExportState:
         partitions = {**self.partitions, partition: exported}

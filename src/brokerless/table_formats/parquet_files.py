@@ -63,14 +63,15 @@ class ParquetFile:
 
 @dataclass(frozen=True, slots=True)
 class ParquetLayout:
-    """Where files go and how they are written. ``directory``: the topic's; None writes nothing, and only counts.
-    ``file_bytes``: a file ends with the row group that reaches it."""
+    """The places and the form of Parquet files."""
 
     directory: Location | None
+    """The topic's directory; None writes nothing, and only counts."""
     partition: int
     by_date: bool
     codec: str
     file_bytes: int
+    """A file ends with the row group that reaches this size."""
     topic: str | None = None
     topic_id: str | None = None
     """Both are recorded in the metadata of each file, if they are known."""
@@ -93,7 +94,7 @@ class ParquetFiles:
         self._with_nan: set[int] = set()
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """``batch``: columns of :data:`SCHEMA`, or of the table, in the order of offsets. Raises
+        """Write a batch, which has the columns of :data:`SCHEMA`, or of the table, in the order of offsets. Raises
         :class:`UnwritableError`."""
         for day, part in _by_day(batch) if self._layout.by_date else ((0, batch),):
             for bounded in _bounded(part, self._row_group):

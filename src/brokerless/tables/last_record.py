@@ -31,23 +31,25 @@ _NEAR = 1 << 16
 
 
 class LastRecord(NamedTuple):
-    """A record as it was read. ``timestamp``: ms, -1 for none; ``checksum``: of its batch; ``epoch``: the leader epoch
-    that the batch was written in, -1 for none."""
+    """A record as it was read."""
 
     offset: int
     timestamp: int
+    """In ms, -1 for none."""
     checksum: int
+    """The checksum of the record's batch."""
     epoch: int = -1
+    """The leader epoch that the batch was written in, -1 for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class OtherRecord:
-    """A record that is at the offset of another one, which was read. ``cut_at``: where the log was cut back to since,
-    by its leader epochs; None where they do not say that it was."""
+    """A record that is at the offset of another one, which was read."""
 
     known: LastRecord
     found: LastRecord
     cut_at: int | None
+    """Where the log was cut back to since, by its leader epochs; None where they do not say that it was."""
 
     @property
     def reason(self) -> str:

@@ -28,14 +28,15 @@ _MANY_BYTES, _MANY_RECORDS = 32 << 20, 100_000
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Which records are read, and how; :meth:`brokerless.Log.records` says what each option means.
+    """Options by which records are read; :meth:`brokerless.Log.records` says what each of them means.
 
-    ``range``: of offsets, and of timestamps in ms. While records are read, :class:`DamageError` is raised for the first
-    error, or ``on_damage`` is called, and :class:`UnreadableError` for a file that the system does not read.
+    While records are read, :class:`DamageError` is raised for the first error, or ``on_damage`` is called, and
+    :class:`UnreadableError` for a file that the system does not read.
     """
 
     columns: Sequence[str] | None = None
     range: Range = EVERYTHING
+    """Offsets, and timestamps in ms."""
     isolation: Isolation = "read_uncommitted"
     control: bool = False
     filter: RecordFilter | None = None

@@ -20,24 +20,23 @@ from brokerless.progress import Report, ignore
 
 @dataclass(slots=True)
 class SegmentSummary:
-    """Sums over one segment. ``size`` and ``valid_bytes`` (as far as the chain of batches holds) in bytes, timestamps
-    in ms, offsets absolute; None where there is nothing to take one from.
-
-    ``records`` are those that the headers declare, without control records; only v0 and v1 wrapper messages are looked
-    into, as they do not say, and the batch that the log start offset is in, if its header does not show how many.
-    ``min_timestamp`` is the smallest base timestamp: that of a batch's first record. ``goes_back``: whether a batch
-    begins at or below an offset of those before it.
-    """
+    """Sums over one segment. Timestamps are in ms, offsets absolute; None where there is nothing to take one from."""
 
     size: int
+    """In bytes."""
     valid_bytes: int = 0
+    """Bytes of the log as far as the chain of batches holds."""
     batches: int = 0
     records: int = 0
+    """The records that the headers declare, without control records. Only v0 and v1 wrapper messages are read, as they
+    do not say, and the batch that the log start offset is in, if its header does not show how many."""
     first_offset: int | None = None
     last_offset: int | None = None
     min_timestamp: int | None = None
+    """The smallest base timestamp: that of a batch's first record."""
     max_timestamp: int | None = None
     goes_back: bool = False
+    """Whether a batch begins at or below an offset of those before it."""
     magics: set[int] = field(default_factory=set[int])
     compressions: set[str] = field(default_factory=set[str])
 

@@ -46,13 +46,14 @@ def explain_kind(kind: str) -> Iterator[str]:
 
 @dataclass(slots=True)
 class _Equal:
-    """Findings that say the same, of different places; ``has_one_text``: they expect and found the same as well."""
+    """Findings that say the same, of different places."""
 
     first: Finding
     last: Finding
     count: int = 1
     files: int = 1
     has_one_text: bool = True
+    """Whether they expect and found the same as well."""
 
 
 @dataclass(slots=True)
@@ -85,7 +86,7 @@ class FindingGroups:
     missing, by partition or file."""
 
     def __init__(self, *, all_of_them: bool = False) -> None:
-        """``all_of_them``: equal ones stay apart, up to :data:`MOST` of a kind."""
+        """Create empty groups. ``all_of_them``: equal ones stay apart, up to :data:`MOST` of a kind."""
         self.counts: Counter[Severity] = Counter()
         self.index_counts: Counter[Severity] = Counter()
         self.places: Counter[str] = Counter()
@@ -98,7 +99,7 @@ class FindingGroups:
         return bool(self.counts["error"] or self.index_counts["error"])
 
     def add(self, finding: Finding, count: int = 1) -> None:
-        """``count``: how often it was found; more than once where only the first ones are known."""
+        """Add a finding. ``count``: how often it was found; more than once where only the first ones are known."""
         (self.index_counts if concerns_indexes(finding) else self.counts)[finding.severity] += count
         if finding.severity == "error" and concerns_records(finding):
             self.places[_partition(finding.file)] += count

@@ -41,15 +41,18 @@ class PartitionPlace:
 
 @dataclass(slots=True)
 class CheckedRun:
-    """``started_ms`` and ``ended_ms``: since the epoch. ``counts``: findings by the path of the partition (empty for
-    what is in none), severity and kind. ``unread``: how many paths were not read."""
+    """The outcome of a run that checked partitions."""
 
     started_ms: int
+    """Since the epoch."""
     places: dict[str, PartitionPlace]
     ended_ms: int = 0
+    """Since the epoch."""
     exit_code: int = 0
     counts: Counter[tuple[str, Severity, str]] = field(default_factory=Counter[tuple[str, Severity, str]])
+    """Findings by the path of the partition (empty for what is in none), severity and kind."""
     unread: int = 0
+    """How many paths were not read."""
 
     def add(self, found: Finding) -> None:
         """Count what was found next."""

@@ -19,9 +19,10 @@ _PLAIN = "\x1b[0m"
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """``width``: characters of a line; None for any number."""
+    """The screen that text is formatted for."""
 
     width: int | None = None
+    """Characters of a line; None for any number."""
     has_colors: bool = False
 
 

@@ -184,18 +184,19 @@ def _print(run: _CatRun, partitions: Sequence[PartitionPath], output: Output) ->
 
 @dataclass(frozen=True, slots=True)
 class _CatRun:
-    """A run of the command, the same for all partitions.
-
-    ``decoding``: None where records are printed as bytes. ``selection`` selects records by their bytes, ``printed`` by
-    what is printed of them, where that is decoded. ``key``: of the hashes of ``--redact``."""
+    """A run of the command, the same for all partitions."""
 
     options: Namespace
     decoding: Decoding | None
+    """None where records are printed as bytes."""
     selection: RecordFilter | None
+    """Selects records by their bytes."""
     printed: PrintedFilter | None
+    """Selects records by what is printed of them, where that is decoded."""
     now: int
     to_terminal: bool
     key: bytes
+    """The key of the hashes of ``--redact``."""
 
     @property
     def filter(self) -> RecordFilter | PrintedFilter | None:

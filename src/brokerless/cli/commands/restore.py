@@ -87,13 +87,14 @@ Planned = TypeVar("Planned", "Restore", "DiskRestore")
 
 @dataclass(frozen=True, slots=True)
 class _Job(Generic[Planned]):
-    """What is planned, and how it is shown and done. ``size``: bytes that ``apply`` reads and writes;
-    ``is_incomplete``: whether something of what was done is missing."""
+    """A restore that is planned, and how it is shown and done."""
 
     plan: Planned
     size: int
+    """Bytes that ``apply`` reads and writes."""
     apply: Callable[[Done], Planned]
     is_incomplete: Callable[[Planned], bool]
+    """Returns whether something of what was done is missing."""
     plan_lines: Callable[[Planned], Iterable[str]]
     result_lines: Callable[[Planned], Iterable[str]]
     rows: Callable[[Planned], Iterable[Any]]

@@ -64,7 +64,8 @@ class RecoveredLogs:
     """What a start of a broker makes of the logs of some directories, each planned once."""
 
     def __init__(self, states: Mapping[str, DirectoryState], start: StartAt | None = None) -> None:
-        """``states``: of the directories, by their paths."""
+        """Create the dry runs, each when it is first requested. ``states``: the states of the directories, by their
+        paths."""
         self._states = {path.rstrip("/"): each for path, each in states.items()}
         self._start = start
         self._known: dict[str, Restart | None] = {}

@@ -36,13 +36,16 @@ _ENDING = (Kind.RECORD_INAPPLICABLE, Kind.RECORD_TYPE_UNKNOWN, Kind.RECORD_VERSI
 
 @dataclass(frozen=True, slots=True)
 class KnownState:
-    """``state``: what the metadata says; None if that is not known here, and ``unknown`` says why. ``refusals``:
-    records at which a node ends. ``restarts_cluster``: the only voter has no metadata, and begins a new cluster."""
+    """The cluster's state as a start knows it."""
 
     state: Cluster | None = None
+    """The content of the metadata, None if that is not known here."""
     unknown: str | None = None
+    """Why the state is not known."""
     refusals: tuple[Finding, ...] = ()
+    """Records at which a node ends."""
     restarts_cluster: bool = False
+    """Whether the only voter has no metadata, and begins a new cluster."""
 
 
 def emptied_at(partition: PartitionPath, plan: RecoveryPlan) -> int | None:

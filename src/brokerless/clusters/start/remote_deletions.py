@@ -23,8 +23,7 @@ DeletedObjects = Mapping[tuple[str, int], Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class RemoteDeletion:
-    """Remote segments of a partition that are deleted, from ``first_offset`` to ``last_offset``; ``size`` in bytes.
-    ``objects``: how many there are of them in the bucket, None where that was not given."""
+    """Remote segments of a partition that are deleted, from ``first_offset`` to ``last_offset``."""
 
     topic: str
     partition: int
@@ -32,7 +31,9 @@ class RemoteDeletion:
     first_offset: int
     last_offset: int
     size: int
+    """In bytes."""
     objects: int | None = None
+    """How many objects of these segments are in the bucket, None where no bucket was named."""
 
 
 def remote_deletions(

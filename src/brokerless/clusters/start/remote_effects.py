@@ -24,12 +24,14 @@ _NOBODY: Mapping[str, Sequence[int]] = {"replicas": (), "isr": ()}
 
 @dataclass(frozen=True, slots=True)
 class RemoteEffects:
-    """``deletions``: of remote segments; ``log_starts`` that are moved, of other partitions; ``expired``: what goes by
-    the retention of its topic, which is no loss."""
+    """The effects of a start on remote segments."""
 
     deletions: tuple[RemoteDeletion, ...] = ()
+    """The remote segments that are deleted."""
     log_starts: tuple[RemoteLogStart, ...] = ()
+    """The log starts that are moved, of other partitions."""
     expired: tuple[Expired, ...] = ()
+    """Segments that go by the retention of their topic, which is no loss."""
 
 
 def stored_objects(directories: Sequence[LogDirectory], bucket: Remote | None) -> DeletedObjects | None:

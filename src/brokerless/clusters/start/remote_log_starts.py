@@ -22,14 +22,14 @@ from brokerless.log.names import REMOTE_LOG_METADATA
 
 @dataclass(frozen=True, slots=True)
 class RemoteLogStart:
-    """A log start that is moved from ``before`` to ``after``. ``objects``: how many the bucket has of this partition,
-    None where that was not given."""
+    """A log start that is moved from ``before`` to ``after``."""
 
     topic: str
     partition: int
     before: int
     after: int
     objects: int | None = None
+    """How many objects the bucket has of this partition, None where no bucket was named."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,22 +47,17 @@ class LostRecords:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """What a broker's next start makes of one partition; paths of files, offsets, and bytes.
+    """The result of a broker's next start for one partition: paths of files, offsets, and bytes.
 
-    ``stray``: why its directory is renamed to ``-stray``; if it is one of the cluster's, it is created again, empty.
-    ``unserved``: why it is not served, though its directory stays. ``markers``: of transactions that the coordinator
-    ends, each of which is appended at ``log_end_offset``. ``refused``: why the broker would not load the log at all,
-    and so end, or take its whole log directory offline where it has another one. ``split``: logs of segments whose
-    offsets are too far apart for one, and the base offsets of those that it makes of each. ``recovered``: base
-    offsets of segments that it would read batch by batch, and why. ``cut`` and ``deleted`` log files; ``rebuilt``
-    index files; ``removed`` and ``renamed`` orphaned files. The log then has ``log_start_offset <= offset <
-    log_end_offset``.
+    The log then has ``log_start_offset <= offset < log_end_offset``.
     """
 
     topic: str | None
     partition: int | None
     path: str
     refused: str | None = None
+    """Why the broker would not load the log at all, and so end, or take its whole log directory offline where it has
+    another one."""
     refused_by: str | None = None
     """The kind of that, by which findings.toml has what to do."""
     refusal: Finding | None = None
@@ -70,19 +65,26 @@ class Restart:
     ends: bool | None = None
     """Whether a broker ends at that, or starts without the log directory; None where its other ones are not known."""
     split: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Logs of segments whose offsets are too far apart for one, and the base offsets of the segments that it makes of
+    each."""
     recovered: tuple[tuple[int, str], ...] = ()
+    """Base offsets of segments that it would read batch by batch, and why."""
     cut: tuple[Truncation, ...] = ()
+    """Log files that it cuts."""
     deleted: tuple[tuple[str, int], ...] = ()
-    """Log files, and their sizes."""
+    """Log files that it deletes, and their sizes."""
     rebuilt: tuple[str, ...] = ()
+    """Index files that it rebuilds."""
     emptied: tuple[str, ...] = ()
     """Time indexes that are not there, and that it makes without entries: flushed segments are not read for that."""
     removed: tuple[str, ...] = ()
+    """Orphaned files that it removes."""
     replaced: tuple[tuple[str, int, tuple[Span, ...]], ...] = ()
     """Of ``removed``, the log files and their sizes that have offsets which no file that stays has, and these."""
     replaced_findings: tuple[Finding, ...] = ()
     """The finding of each of these."""
     renamed: tuple[tuple[str, str], ...] = ()
+    """Orphaned files that it renames, and their new names."""
     beyond_end: Finding | None = None
     """Of a log that ends before its log start offset, all of which it deletes."""
     log_start_offset: int = 0
@@ -94,8 +96,11 @@ class Restart:
     """What it gets wrong by indexes of segments that it does not recover, apart from their age (``retention``)."""
     lost: LostRecords = LostRecords()
     stray: Finding | None = None
+    """Why its directory is renamed to ``-stray``; if it is one of the cluster's, it is created again, empty."""
     unserved: Finding | None = None
+    """Why the partition is not served, though its directory stays."""
     markers: int = 0
+    """How many markers are appended at ``log_end_offset``, one for each transaction that the coordinator ends."""
     epochs: Epochs = ()
     """The leader epochs of the log then, each with its first offset."""
     retention: Retention | None = None
@@ -127,21 +132,22 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryRestart:
-    """What a broker's next start makes of a log directory, apart from what is in its partitions' segments.
-
-    ``refused``: why no broker starts on it. By the paths of partitions' directories: ``stray`` and ``unserved``, as in
-    :class:`Restart`. ``deleted``: directories that wait for their deletion, and bytes of their logs. ``completed``:
-    transactions that the coordinator ends. ``is_state_known``: whether the cluster's metadata is there; without it, of
-    strays only those are known that have no ``partition.metadata``.
-    """
+    """The result of a broker's next start for a log directory, apart from what is in its partitions' segments."""
 
     path: str
     refused: tuple[Finding, ...] = ()
+    """Why no broker starts on it."""
     stray: Mapping[str, Finding] = field(default_factory=dict[str, Finding])
+    """By the paths of partitions' directories, as in :class:`Restart`."""
     unserved: Mapping[str, Finding] = field(default_factory=dict[str, Finding])
+    """By the paths of partitions' directories, as in :class:`Restart`."""
     deleted: tuple[tuple[str, int], ...] = ()
+    """Directories that wait for their deletion, and bytes of their logs."""
     completed: tuple[EndedTransaction, ...] = ()
+    """Transactions that the coordinator ends."""
     is_state_known: bool = False
+    """Whether the cluster's metadata is there; without it, of strays only those are known that have no
+    ``partition.metadata``."""
     placements: tuple[Placement, ...] = ()
     """Where its replicas are by the cluster's metadata."""
     absent: tuple[Absent, ...] = ()

@@ -38,14 +38,17 @@ RETENTION_SETTINGS = ("cleanup.policy", "retention.bytes", "retention.ms")
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What goes of one partition. ``segments``: log files and their sizes, from the first one on; the log then begins
-    at ``log_start_offset``. ``settings``: those that decide, by name; ``defaults``: which of them are Kafka's defaults,
-    as neither the topic nor the cluster sets them, and a broker's ``server.properties`` may have others."""
+    """The segments of one partition that retention deletes."""
 
     segments: tuple[tuple[str, int], ...]
+    """Log files and their sizes, from the first one on."""
     log_start_offset: int
+    """Where the log begins then."""
     settings: RetentionSettings
+    """The settings that decide, by name."""
     defaults: tuple[str, ...]
+    """Which of the settings are Kafka's defaults, as neither the topic nor the cluster sets them; a broker's
+    ``server.properties`` may have others."""
     misread: tuple[Finding, ...] = ()
     """Of time indexes whose last entry a broker takes for the age of the segment, although its records are younger."""
     before_start: int = 0

@@ -30,23 +30,28 @@ from brokerless.text import count_of, format_bytes, show_name
 
 @dataclass(frozen=True, slots=True)
 class StartOutcome:
-    """What a start comes to for one log directory. ``refused``: how many causes there are why a broker does not start,
-    in any of its directories, and ``first_refusal`` one of them, here if there is one; ``offline``: it starts with its
-    other directories only. ``lost_bytes`` of log are cut or deleted; ``lost_records``: those that clients do not get
-    any more; ``not_served`` partitions are stray, not loaded or not served, ``created`` ones begin empty. ``unknown``:
-    how many partitions could not be read, or whether they are stray is not known. ``uncommitted``: how many partitions
-    it deletes whose commit was cut short. ``remote_deletions``: with the node's first directory."""
+    """The outcome of a start for one log directory."""
 
     refused: int
+    """How many causes there are why a broker does not start, in any of its directories."""
     first_refusal: str | None
+    """One of these causes, in this directory if it has one."""
     offline: bool
+    """Whether it starts with its other directories only."""
     lost_bytes: int
+    """Bytes of log that are cut or deleted."""
     lost_records: int
+    """Records that clients do not get any more."""
     not_served: int
+    """How many partitions are stray, not loaded or not served."""
     created: int
+    """How many partitions begin empty."""
     unknown: int
+    """How many partitions could not be read, or of how many it is not known whether they are stray."""
     uncommitted: int = 0
+    """How many partitions it deletes whose commit was cut short."""
     remote_deletions: tuple[RemoteDeletion, ...] = ()
+    """Reported with the node's first directory."""
     misread_bytes: int = 0
     """Bytes of log that retention deletes soon after it, as time indexes say that records are older than they are."""
     expired_bytes: int = 0

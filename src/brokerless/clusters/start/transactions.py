@@ -19,20 +19,22 @@ from brokerless.progress import ignore
 
 @dataclass(frozen=True, slots=True)
 class EndedTransaction:
-    """A transaction that is ended. ``state``: how far it is; Ongoing where it is aborted as its time is over.
-    ``partitions`` get a marker each, so that their logs end one offset later."""
+    """A transaction that is ended."""
 
     transactional_id: str
     producer_id: int
     state: str
+    """The transaction's state; Ongoing where it is aborted as its time is over."""
     outcome: Literal["commit", "abort"]
     partitions: tuple[TopicPartition, ...]
+    """The partitions that get a marker each, so that their logs end one offset later."""
 
 
 def completions(
     partitions: Iterable[PartitionPath], there: set[TopicPartition], now_ms: int, max_batch_bytes: int | None = None
 ) -> Iterator[EndedTransaction]:
-    """``partitions``: those of ``__transaction_state`` that a broker loads; ``there``: what it serves of the others."""
+    """Yield the transactions that a start ends. ``partitions``: those of ``__transaction_state`` that a broker loads;
+    ``there``: what it serves of the others."""
     own = [each for each in partitions if each.topic == TRANSACTION_STATE]
     if not own:
         return

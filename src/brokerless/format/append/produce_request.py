@@ -43,15 +43,13 @@ FIELD_ERRORS = ("", "IndexOutOfBoundsException", "IllegalArgumentException")
 
 @dataclass(frozen=True, slots=True)
 class RecordFields:
-    """The fields of records that are checked: arrays of shape ``(n,)``, timestamps in ms.
-
-    ``contents``: the records themselves, where they were read to be rewritten, with the same timestamps.
-    """
+    """The fields of records that are checked: arrays of shape ``(n,)``, timestamps in ms."""
 
     offset: Int64s
     timestamp: Int64s
     key_null: NDArray[np.bool_]
     contents: RecordColumns | None = None
+    """The records themselves, where they were read to be rewritten, with the same timestamps."""
 
 
 def find_batches(buffer: NDArray[np.uint8]) -> tuple[Batches, Refusal | None]:
@@ -221,12 +219,13 @@ def _inflate(
 
 @dataclass(frozen=True, slots=True)
 class InnerMessages:
-    """The inner messages of a wrapper; ``messages``: their headers, at positions in ``buffer``; ``records`` has their
-    absolute offsets, and timestamps as consumers see them."""
+    """The inner messages of a wrapper."""
 
     buffer: NDArray[np.uint8]
     messages: Batches
+    """The headers of the messages, at positions in ``buffer``."""
     records: RecordFields
+    """The absolute offsets of the messages, and their timestamps as consumers see them."""
 
 
 def unwrap(buffer: NDArray[np.uint8], wrapper: Batches, max_batch_bytes: int) -> InnerMessages:

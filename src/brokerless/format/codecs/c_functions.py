@@ -18,10 +18,12 @@ from brokerless.format.layouts import GZIP, LZ4, SNAPPY, ZSTD
 
 @dataclass(frozen=True, slots=True)
 class CodecFunction:
-    """``address`` of the function that inflates one block; ``context``: what it takes as its first argument, or 0."""
+    """The function of a codec that inflates one block."""
 
     address: int
+    """The address of the function."""
     context: int
+    """The function's first argument, or 0."""
 
 
 _IN_KERNELS = CodecFunction(0, 0)

@@ -23,11 +23,7 @@ __all__ = ["DEFAULT_MAX_BATCH_BYTES", "CodecError", "Inflater", "LimitError", "P
 
 @dataclass(frozen=True, slots=True)
 class Payloads:
-    """Compressed payloads ``view[starts[i]:ends[i]]``, one of each batch.
-
-    ``common_codec``: the codec of all, or 0 if they differ. ``lz4_header``: the 7 bytes of a plain frame header of
-    lz4, or 0.
-    """
+    """Compressed payloads ``view[starts[i]:ends[i]]``, one of each batch."""
 
     buffer: NDArray[np.uint8]
     starts: Int64s
@@ -35,7 +31,9 @@ class Payloads:
     codecs: NDArray[np.int8]
     magics: NDArray[np.int8]
     common_codec: int
+    """The codec of all, or 0 if they differ."""
     lz4_header: int
+    """The 7 bytes of a plain frame header of lz4, or 0."""
 
 
 @dataclass(frozen=True, slots=True)

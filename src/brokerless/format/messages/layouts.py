@@ -19,34 +19,35 @@ _NEWEST = 0x7FFF
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MessageField:
-    """``type``: such as ``int32`` or ``string``; ``struct`` has ``fields``; ``[]`` before it makes an array.
-
-    ``versions``, ``nullable`` and ``tagged`` are ranges of the message's versions. ``default`` is what a tagged field
-    has that is not there.
-    """
+    """A field of a message. Its ``versions``, ``nullable`` and ``tagged`` are ranges of the message's versions."""
 
     name: str
     type: str
+    """Such as ``int32`` or ``string``; ``struct`` has ``fields``; ``[]`` before it makes an array."""
     versions: range
     nullable: range
     tagged: range
     tag: int | None
     default: Any
+    """The value of a tagged field that is not in the message."""
     fields: tuple[MessageField, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Message:
-    """One of Kafka's messages. ``kind``: ``key`` or ``value`` of a record, ``request``, ``response``, or ``data`` in
-    another message. ``api_key``: the type of a record, or of a request; None for ``data``. ``topic``: of records.
-    ``versions``: those that are known; ``flexible``: those with compact lengths and tagged fields."""
+    """One of Kafka's messages."""
 
     name: str
     kind: str
+    """``key`` or ``value`` of a record, ``request``, ``response``, or ``data`` in another message."""
     api_key: int | None
+    """The type of a record, or of a request; None for ``data``."""
     topic: str | None
+    """The topic of records, None for other messages."""
     versions: range
+    """The versions that are known."""
     flexible: range
+    """The versions with compact lengths and tagged fields."""
     fields: tuple[MessageField, ...]
 
 

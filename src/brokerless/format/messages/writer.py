@@ -36,11 +36,12 @@ class TooLargeError(Exception):
 
 @dataclass(slots=True)
 class Out:
-    """``most``: bytes that a message may have, without pieces that are none. ``data`` are the bytes after the last of
-    the ``pieces``."""
+    """The pieces of a message that is being written."""
 
     most: int
+    """Bytes that a message may have, without pieces that are no bytes."""
     data: bytearray = field(default_factory=bytearray)
+    """The bytes after the last of the ``pieces``."""
     pieces: list[Sized] = field(default_factory=list[Sized])
 
     def add(self, piece: Sized) -> None:

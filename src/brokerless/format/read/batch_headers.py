@@ -37,16 +37,15 @@ _NO_COLUMNS = ("positions", "raw", "buffer_size", "v2", "legacy", "all_v2")
 class Batches:
     """The headers of ``n`` batches as columns, in file order; each column is a native array of shape ``(n,)``.
 
-    ``positions``: int64, bytes from the start of the buffer that the headers were read from.
-    ``raw``: uint8, shape ``(n, 61)``: the first 61 bytes of each (for short v0/v1 messages: and of what follows).
-    ``buffer_size``: of that buffer, in bytes.
-
     Values are Kafka's (``RecordBatch``'s getters); where a format has no such field, they are Kafka's defaults.
     """
 
     positions: NDArray[np.int64]
+    """int64, bytes from the start of the buffer that the headers were read from."""
     raw: NDArray[np.uint8]
+    """uint8, shape ``(n, 61)``: the first 61 bytes of each (for short v0/v1 messages: and of what follows)."""
     buffer_size: int
+    """Bytes of the buffer that the headers were read from."""
 
     def __len__(self) -> int:
         return len(self.positions)

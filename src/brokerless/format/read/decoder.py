@@ -55,17 +55,17 @@ _HEADERS_OF_RECORDS = (
 
 @dataclass(frozen=True, slots=True)
 class DecodedRecords:
-    """Record columns, and where they come from: ``given[i]`` rows are of the batch at ``positions[i]``, in order.
-
-    ``positions``: int64, bytes; ``given``: int32; ``is_control``: bool. A batch may continue in the next chunk.
-    ``damages``: the damage found in these batches.
-    """
+    """Record columns, and the batches that they come from. A batch may continue in the next chunk."""
 
     columns: RecordColumns
     positions: NDArray[np.int64]
+    """Where each batch is (bytes, int64)."""
     given: NDArray[np.int32]
+    """How many rows each batch has, in order (int32)."""
     is_control: NDArray[np.bool_]
+    """Whether each batch is a control batch (bool)."""
     damages: list[Damage]
+    """The damage found in these batches."""
 
 
 def load_decoding_kernels(batches: Batches) -> None:

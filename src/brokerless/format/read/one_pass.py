@@ -47,15 +47,14 @@ _NOTHING = Inflating(0, 0, lz4_header=0, output=np.empty(0, np.uint8), largest=0
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """Intact batches whose records are in the decoder's columns, but do not count until they are chosen.
-
-    ``batches``: all that were read, whose positions count from where reading began; ``size``: bytes of them;
-    ``is_stopped``: the next batch is left to others.
-    """
+    """Intact batches whose records are in the decoder's columns, but do not count until they are chosen."""
 
     batches: Batches
+    """All that were read; their positions count from where reading began."""
     size: int
+    """Bytes of the batches."""
     is_stopped: bool
+    """Whether the next batch is left to others."""
     _given: NDArray[np.int32]
     _columns: RecordColumns
     _used: NDArray[np.int64]

@@ -115,15 +115,17 @@ def _first_valid(read: ReadRange, start: int, buffer: NDArray[np.uint8], batches
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """Where a log goes on after damage. ``broken_at``: where the damage begins (bytes): the first batch that is not
-    intact, if the next intact one lies within it, or else where the batch scan breaks. ``position``: of the next
-    intact batch, or where a batch whose size alone is wrong ends, and ``first`` the offset there; ``after``: the offset
-    that was expected there."""
+    """The place where a log goes on after damage."""
 
     broken_at: int
+    """Where the damage begins (bytes): the first batch that is not intact, if the next intact one lies within it, or
+    else where the batch scan breaks."""
     position: int
+    """Where the next intact batch begins (bytes), or where a batch whose size alone is wrong ends."""
     first: int
+    """The offset at ``position``."""
     after: int
+    """The offset that was expected there."""
 
 
 def find_continuation(
@@ -208,10 +210,12 @@ def _last_intact(read: ReadRange, before: Batches, largest: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _Suspect:
-    """A batch that is damaged or cut off. ``start`` and ``end``: bytes, by its header."""
+    """A batch that is damaged or cut off."""
 
     start: int
+    """Where the batch begins (bytes)."""
     end: int
+    """Where the batch ends by its header (bytes)."""
     last_offset: int
     is_wrapper: bool
 
@@ -221,16 +225,19 @@ class _Suspect:
 
 @dataclass(slots=True)
 class _Expected:
-    """What the next batch of a log has to be like. ``next_offset``: the offset that comes next, ``lowest`` the lowest
-    that is taken; ``epoch``: the lowest leader epoch. v0 and v1, which have none, may follow v2, as
+    """The next batch of a log as it has to be. Messages v0 and v1, which have no epochs, may follow v2, as
     message.format.version was lowered.
 
-    Offsets and epochs are not covered by checksums: where the last batch leaps, the one before it decides, so that
-    one wrong offset hides nothing."""
+    Offsets and epochs are not covered by checksums: where the last batch leaps, the one before it decides, so that one
+    wrong offset hides nothing.
+    """
 
     next_offset: int
+    """The offset that comes next."""
     lowest: int
+    """The lowest offset that is accepted."""
     epoch: int = layouts.NO_PARTITION_LEADER_EPOCH
+    """The lowest leader epoch that is accepted."""
     suspects: list[_Suspect] = field(default_factory=list[_Suspect])
     is_torn: bool = False
     spent: int = 0

@@ -22,17 +22,19 @@ from brokerless.format.read.message_kernels import decode_wrappers
 
 @dataclass(frozen=True, slots=True)
 class WrapperContents:
-    """What only inner messages of wrappers can show, for ``n`` batches: ``base_offset`` (int64, meaningful where
-    ``has_base_offset``) and ``count`` (int32, messages that can be read, each offset once). Of other batches, what
-    their headers say. ``repeats``: by row, the offsets that messages before in the same wrapper have, where there are
-    such messages. ``damages``: wrappers that inflate past the limit, so that nothing is known of what is inside, and
-    those with a message at whose checksum a consumer throws."""
+    """Facts that only inner messages of wrappers show, for ``n`` batches. For other batches, it has what their headers
+    say."""
 
     base_offset: NDArray[np.int64]
+    """int64, meaningful where ``has_base_offset``."""
     has_base_offset: NDArray[np.bool_]
     count: NDArray[np.int32]
+    """Messages that can be read, each offset once (int32)."""
     repeats: dict[int, NDArray[np.int64]]
+    """By row, the offsets that messages before in the same wrapper have, where there are such messages."""
     damages: tuple[Damage, ...]
+    """Wrappers that inflate past the limit, so that their contents are not known, and wrappers with a message at whose
+    checksum a consumer throws."""
 
 
 def inspect_wrappers(

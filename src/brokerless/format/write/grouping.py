@@ -27,19 +27,20 @@ from brokerless.format.write.encoder import build_headers
 
 @dataclass(frozen=True)
 class BatchGroup:
-    """Rows, and the ``n`` batches that they come from, each of which has one at least.
-
-    ``magic`` and ``codec``: what these are to become; ``ordinals``: their numbers in what is converted at a time;
-    ``given``: how many rows each has; ``before``: how many rows of the first one came before.
-    """
+    """Rows, and the ``n`` batches that they come from, each of which has one row at least."""
 
     columns: RecordColumns
     batches: Batches
     magic: NDArray[np.int8]
+    """The format that each batch is to get."""
     codec: NDArray[np.int8]
+    """The codec that each batch is to get."""
     ordinals: Int64s
+    """The number of each batch among those that are converted at a time."""
     given: Int64s
+    """How many rows each batch has."""
     before: int = 0
+    """How many rows of the first batch came before."""
 
     def _of(
         self, columns: RecordColumns, some: slice | NDArray[np.bool_], given: Int64s, before: int = 0
@@ -236,8 +237,8 @@ def decode_groups(
 def group_batches(
     decoded: DecodedRecords, batches: Batches, magic: NDArray[np.int8], codec: NDArray[np.int8], ordinals: Int64s
 ) -> BatchGroup:
-    """``ordinals``: the place among ``batches`` of each of ``decoded``'s; ``magic`` and ``codec``: what all of
-    ``batches`` are to become."""
+    """Group decoded rows by their batches. ``ordinals``: the place among ``batches`` of each of ``decoded``'s;
+    ``magic`` and ``codec``: what all of ``batches`` are to become."""
     some = ordinals[decoded.given > 0]
     given = decoded.given[decoded.given > 0].astype(np.int64)
     return BatchGroup(decoded.columns, batches.take(some), magic[some], codec=codec[some], ordinals=some, given=given)

@@ -54,11 +54,14 @@ class _UnknownError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _RecordLayout:
-    """``type``: that of all records of the topic. ``key``: the type and the fields of a key. ``value``: the payload."""
+    """The layout of a topic's records."""
 
     type: str | None
+    """The type of all records of the topic, None where their keys have it."""
     key: Callable[[bytes], tuple[str, Row]]
+    """Returns the type and the fields of a key."""
     value: Callable[[str, bytes], Row]
+    """Returns the payload."""
 
 
 def _struct(type_: str, key: dict[str, int], value: dict[str, int], versioned: bool) -> _RecordLayout:

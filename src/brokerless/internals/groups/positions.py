@@ -33,16 +33,18 @@ _NAMES = {CONSUMER_OFFSETS: "group", SHARE_GROUP_STATE: "share group"}
 
 @dataclass(frozen=True, slots=True)
 class GroupPosition:
-    """A group's position in a partition: the offset from which it goes on, of a share group the one up to which it has
-    got records. ``source``: the topic and partition that has it; ``key``, ``version`` and ``value``: of its record, of
-    a share group that of a snapshot."""
+    """A group's position in a partition."""
 
     group: str
     topic: str
     partition: int
     offset: int
+    """The offset from which the group goes on; for a share group, the offset up to which it has got records."""
     source: tuple[str, int]
+    """The topic and partition that has the position."""
     key: bytes
+    """The key of its record; for a share group, of a snapshot's record. The same holds for ``version`` and
+    ``value``."""
     version: int
     value: Row
 
@@ -53,13 +55,13 @@ class GroupPosition:
 
 @dataclass(frozen=True, slots=True)
 class LostPosition:
-    """A position past the end of its partition, of which ``start_offset <= offset < end_offset`` is left.
-    ``was_past_end``: it is past the end of what is there now, too, as a position that was set by hand may be."""
+    """A position past the end of its partition, of which ``start_offset <= offset < end_offset`` is left."""
 
     position: GroupPosition
     start_offset: int
     end_offset: int
     was_past_end: bool = False
+    """Whether it is past the end of what is there now, too, as a position that was set by hand may be."""
 
     def __str__(self) -> str:
         at = self.position

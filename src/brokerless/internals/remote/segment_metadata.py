@@ -39,11 +39,7 @@ _PARTITION_DELETED = 2
 
 @dataclass(frozen=True, slots=True)
 class SegmentMetadata:
-    """A remote segment with ``start_offset <= offset <= end_offset``. ``size`` in bytes; ``epochs``: the leader epochs
-    of its batches, each with its first offset. ``started_at``, ``changed_at``: the timestamps of the first and last
-    event that counts, in ms. ``metadata_partition``, ``metadata_offset``: where the last one is in the metadata's
-    topic. ``is_referenced``: whether brokers read it; what was copied again later is not, once that copy is finished.
-    """
+    """A remote segment with ``start_offset <= offset <= end_offset``."""
 
     topic: str
     topic_id: str
@@ -54,15 +50,22 @@ class SegmentMetadata:
     end_offset: int
     max_timestamp: int
     size: int
+    """In bytes."""
     epochs: tuple[tuple[int, int], ...]
+    """The leader epochs of its batches, each with its first offset."""
     broker_id: int
     started_at: int
+    """The timestamp of the first event that counts, in ms."""
     changed_at: int
+    """The timestamp of the last event that counts, in ms."""
     custom_metadata: bytes | None
     is_txn_index_empty: bool
     metadata_partition: int
+    """The partition of the metadata's topic that has the last event."""
     metadata_offset: int
+    """The offset of the last event in that partition."""
     is_referenced: bool = False
+    """Whether brokers read it; what was copied again later is not, once that copy is finished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +84,10 @@ class DiscardedEvent:
 
 @dataclass(frozen=True, slots=True)
 class RemoteMetadata:
-    """``segments``: by partition and segment ID, in the order of their first events, the deleted ones too."""
+    """The metadata of all remote segments."""
 
     segments: Mapping[TopicIdPartition, Mapping[str, SegmentMetadata]]
+    """By partition and segment ID, in the order of their first events, the deleted ones too."""
     discarded: tuple[DiscardedEvent, ...] = ()
 
     def of(self, topic_id: str, partition: int) -> Mapping[str, SegmentMetadata]:
@@ -127,10 +131,12 @@ def read_remote_metadata(
 
 @dataclass(slots=True)
 class _EpochSegments:
-    """The segments that have records of one leader epoch, by their first offset in it; ``highest``: their last one."""
+    """The segments that have records of one leader epoch."""
 
     by_offset: dict[int, str] = field(default_factory=dict[int, str])
+    """The segments' IDs by their first offset in the epoch."""
     highest: int = -1
+    """The last offset of these segments."""
 
     def finish(self, segment_id: str, start_offset: int, end_offset: int) -> None:
         # RemoteLogLeaderEpochState.handleSegmentWithCopySegmentFinishedState: the next leader copied more of the epoch.

@@ -36,31 +36,35 @@ _BY_OFFSET = attrgetter("start_offset")
 
 @dataclass(frozen=True, slots=True)
 class RemoteLogSegment:
-    """A segment in remote storage, with ``start_offset <= offset <= end_offset``. ``epochs``: the leader epochs of its
-    batches. ``size`` in bytes; ``max_timestamp`` in ms, -1 where none is known."""
+    """A segment in remote storage, with ``start_offset <= offset <= end_offset``."""
 
     segment_id: str
     start_offset: int
     end_offset: int
     size: int
+    """In bytes."""
     epochs: tuple[int, ...]
+    """The leader epochs of its batches."""
     max_timestamp: int = -1
+    """In ms, -1 where none is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteStorage:
-    """``topics``: names of tiered topics by ID. ``segments``: those that can be read, by topic ID and partition, from
-    the first offset on; ``begun``: these, and those whose copy or deletion did not end. ``is_known``: whether there is
-    a ``__remote_log_metadata`` here."""
+    """The remote segments of all tiered topics."""
 
     topics: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The names of tiered topics by ID."""
     segments: Mapping[TopicIdPartition, Sequence[RemoteLogSegment]] = field(
         default_factory=dict[TopicIdPartition, "Sequence[RemoteLogSegment]"]
     )
+    """The segments that can be read, by topic ID and partition, from the first offset on."""
     is_known: bool = False
+    """Whether there is a ``__remote_log_metadata`` here."""
     begun: Mapping[TopicIdPartition, Sequence[RemoteLogSegment]] = field(
         default_factory=dict[TopicIdPartition, "Sequence[RemoteLogSegment]"]
     )
+    """The segments that can be read, and those whose copy or deletion did not end."""
 
     def id_of(self, topic: str | None) -> str | None:
         """Return the ID of a tiered topic; None for any other."""

@@ -92,12 +92,13 @@ _WITHOUT_MANIFEST = (Kind.REMOTE_SEGMENT_UNFINISHED, Kind.REMOTE_SEGMENT_NEEDED)
 
 @dataclass(frozen=True, slots=True)
 class LoadedMetadata:
-    """``partitions``: the numbers of the partitions of ``__remote_log_metadata`` that were read. ``is_damaged``:
-    whether some of their events may be lost."""
+    """The metadata of remote segments as it was read."""
 
     metadata: RemoteMetadata
     partitions: frozenset[int]
+    """The numbers of the partitions of ``__remote_log_metadata`` that were read."""
     is_damaged: bool
+    """Whether some of their events may be lost."""
 
 
 _loaded: dict[tuple[DirectoryEntry, ...], LoadedMetadata] = {}

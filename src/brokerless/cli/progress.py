@@ -37,10 +37,11 @@ _DUMB = ("", "dumb", "unknown")
 
 @dataclass(slots=True)
 class _ShownPhase:
-    """What a command does now. ``total`` in bytes, None if it is not known."""
+    """The present phase of a command."""
 
     what: str
     total: int | None
+    """In bytes, None if it is not known."""
     started: float
     done: int = 0
 

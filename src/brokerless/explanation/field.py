@@ -22,11 +22,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Inflated:
-    """What a compressed field inflates to: ``size`` in bytes; the ``fields`` are at positions in these bytes."""
+    """The contents of a compressed field."""
 
     codec: str
     size: int
+    """Bytes of the inflated contents."""
     fields: tuple[Field, ...]
+    """At positions in the inflated bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,13 +24,14 @@ _LARGEST = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class _Wrapper:
-    """What a wrapper says of the messages inside. ``last_offset`` is the last one inside, as it is stored;
-    ``append_time`` that of all messages, in ms, None for CreateTime."""
+    """A wrapper's facts about the messages inside."""
 
     magic: int
     offset: int
     last_offset: int
+    """The last offset inside, as it is stored."""
     append_time: int | None
+    """The timestamp of all messages, in ms; None for CreateTime."""
 
     @property
     def base(self) -> int:

@@ -20,10 +20,12 @@ _ATTRIBUTES = np.dtype("i1")
 
 @dataclass(frozen=True, slots=True)
 class RecordRange:
-    """Which records of a batch are explained: at most ``limit`` (None for all), from ``offset`` on, if that is set."""
+    """The records of a batch that are explained."""
 
     offset: int | None = None
+    """The first of them, if it is set."""
     limit: int | None = None
+    """How many there are at most, None for all."""
 
 
 @dataclass(frozen=True, slots=True)

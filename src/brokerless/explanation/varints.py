@@ -14,12 +14,14 @@ MOST_BYTES = {32: 5, 64: 10}
 
 @dataclass(frozen=True, slots=True)
 class Varint:
-    """A number: its bytes' lower seven bits (``groups``, the lowest first), the number ``raw`` that they make, and the
-    ``value`` after ZigZag is undone (of unsigned ones, ``raw`` is the value)."""
+    """A number of variable length."""
 
     groups: tuple[int, ...]
+    """The lower seven bits of its bytes, the lowest first."""
     raw: int
+    """The number that the groups make."""
     value: int
+    """The number after ZigZag is undone; of unsigned ones, ``raw``."""
 
     @property
     def length(self) -> int:

@@ -101,21 +101,20 @@ steps."""
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Why a batch's records end early; ``position`` (bytes) and ``base_offset`` are the batch's."""
+    """The damage due to which a batch's records end early."""
 
     kind: Kind
     position: int
+    """Where the batch is (bytes)."""
     base_offset: int
+    """The base offset of the batch."""
     message: str
     found: str | None = None
 
 
 @dataclass(slots=True)
 class RecordColumns:
-    """Growing record columns of fixed capacity.
-
-    ``used`` has the fill: rows, key bytes, value bytes, headers, header key bytes, header value bytes.
-    """
+    """Growing record columns of fixed capacity."""
 
     offset: NDArray[np.int64]
     timestamp: NDArray[np.int64]
@@ -134,6 +133,7 @@ class RecordColumns:
     header_value_null: NDArray[np.uint8]
     header_value_data: NDArray[np.uint8]
     used: NDArray[np.int64] = field(default_factory=lambda: np.zeros(6, dtype=np.int64))
+    """The fill: rows, key bytes, value bytes, headers, header key bytes, header value bytes."""
 
     @property
     def rows(self) -> int:

@@ -53,13 +53,14 @@ MESSAGE_VERSION = 0
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
-    """A decoded control record. ``coordinator_epoch`` of transaction markers, where the value has one; ``data`` of
-    KRaft's, under Kafka's field names, where Kafka could read it."""
+    """A decoded control record."""
 
     type_id: int
     type: str
     coordinator_epoch: int | None = None
+    """Of transaction markers, where the value has one."""
     data: dict[str, Any] | None = None
+    """The data of KRaft's records under Kafka's field names, where Kafka could read it."""
 
 
 def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord | None:

@@ -106,12 +106,13 @@ class ConversionTotals:
 
 @dataclass(frozen=True, slots=True)
 class ConvertedBatches:
-    """Whole batches, one after another; or the damage in the source batches, and then some are missing. ``batches``:
-    their headers, of known formats, where these are known."""
+    """Whole batches, one after another."""
 
     buffer: NDArray[np.uint8]
     damages: list[Damage] = field(default_factory=list[Damage])
+    """The damage in the source batches; then some batches are missing."""
     batches: Batches | None = None
+    """The batches' headers, of known formats, where these are known."""
 
 
 @dataclass(frozen=True, slots=True)

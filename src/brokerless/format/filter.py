@@ -64,12 +64,13 @@ class WholeBatches:
 
 @dataclass(frozen=True, slots=True)
 class FilteredBatches:
-    """Whole batches, one after another in ``buffer``; by input batch (bool, shape ``(n,)``), which are unchanged copies
-    and which were dropped: all others were built again, or are headers alone."""
+    """Whole batches, one after another in ``buffer``."""
 
     buffer: NDArray[np.uint8]
     unchanged: Bools
+    """Which input batches are unchanged copies (bool, shape ``(n,)``)."""
     dropped: Bools
+    """Which input batches were dropped (bool, shape ``(n,)``). All others were built again, or are headers alone."""
 
 
 class BatchFilter:

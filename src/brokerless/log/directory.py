@@ -70,30 +70,31 @@ ReadSetting = Callable[[Location, str, str], str | None]
 
 @dataclass(frozen=True, slots=True)
 class PartitionPath:
-    """What is in one partition's directory; for a lone file, a partition of which nothing is known but one segment.
-
-    ``segments`` are sorted by base offset; ``snapshots`` are KRaft snapshots, which can be read as logs of their own;
-    ``producer_snapshots`` are all of them, also those that belong to no segment (Kafka writes one at a clean shutdown).
-    ``completion`` is what a start changes, if anything; ``orphaned_files`` are those that it removes, and temporary
-    ones. ``log_start_offset`` is what the checkpoint of the log directory records after records were deleted (KIP-107):
-    what is before it is not part of the log. 0 where there is no such line, and where deleted records are included.
-    """
+    """The contents of one partition's directory; for a lone file, a partition of which nothing is known but one
+    segment."""
 
     topic: str | None
     partition: int | None
     location: Location
     state: PartitionState = "live"
     segments: tuple[SegmentPaths, ...] = ()
+    """Sorted by base offset."""
     snapshots: tuple[DirectoryEntry, ...] = ()
+    """KRaft snapshots, which can be read as logs of their own."""
     producer_snapshots: tuple[DirectoryEntry, ...] = ()
+    """Also those that belong to no segment (Kafka writes one at a clean shutdown)."""
     leader_epoch_checkpoint: DirectoryEntry | None = None
     partition_metadata: DirectoryEntry | None = None
     quorum_state: DirectoryEntry | None = None
     orphaned_files: tuple[DirectoryEntry, ...] = ()
+    """Files that a start removes, and temporary ones."""
     foreign: tuple[DirectoryEntry, ...] = ()
     findings: tuple[Finding, ...] = ()
     log_start_offset: int = 0
+    """As the log directory's checkpoint records it after records were deleted (KIP-107): earlier ones are not part of
+    the log. 0 where there is no such line, and where deleted records are included."""
     completion: Completion = field(default=Completion(), repr=False)
+    """What a start changes, if anything."""
     read_setting: ReadSetting | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -140,15 +141,16 @@ class PartitionPath:
 
 @dataclass(frozen=True, slots=True)
 class LogDirectory:
-    """What is in the path that was given. ``partitions`` are those to read, by topic and partition; ``others`` are
-    future, deleted and stray ones that were not selected; ``files`` are the log directory's own, such as its
-    checkpoints, by name."""
+    """The contents of a path."""
 
     location: Location
     kind: Literal["file", "partition", "log-directory"]
     partitions: tuple[PartitionPath, ...]
+    """The partitions to read, by topic and partition."""
     others: tuple[PartitionPath, ...] = ()
+    """Future, deleted and stray partitions that were not selected."""
     files: dict[str, DirectoryEntry] = field(default_factory=dict[str, DirectoryEntry])
+    """The log directory's own files, such as its checkpoints, by name."""
     foreign: tuple[DirectoryEntry, ...] = ()
 
     @property

@@ -134,13 +134,14 @@ _UNFINISHED_ID = re.compile(f"[0-9a-f]{{{32 - len(UNFINISHED)}}}{UNFINISHED}")
 
 @dataclass(frozen=True, slots=True)
 class PartitionDirectory:
-    """What the name of a partition's directory says. ``unique_id`` is the part that keeps ``-delete``, ``-future`` and
-    ``-stray`` directories of one partition apart; Kafka cuts a very long topic in such a name."""
+    """A partition's directory, by its name."""
 
     topic: str
     partition: int
     state: PartitionState = "live"
     unique_id: str | None = None
+    """The part by which ``-delete``, ``-future`` and ``-stray`` directories of one partition differ; Kafka cuts a very
+    long topic in a name with it."""
 
     @property
     def is_unfinished(self) -> bool:
@@ -150,16 +151,15 @@ class PartitionDirectory:
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """What the name of a file in a partition's directory says.
-
-    ``offset`` is the base offset of the segment; for a producer snapshot and a KRaft snapshot it is the first offset
-    that is not in it. ``epoch`` is there for KRaft snapshots only.
-    """
+    """A file in a partition's directory, by its name."""
 
     offset: int
+    """The base offset of the segment; for a producer snapshot and a KRaft snapshot, the first offset that is not in
+    it."""
     kind: SegmentFileKind
     state: SegmentFileState = "live"
     epoch: int | None = None
+    """For KRaft snapshots only."""
 
 
 def parse_partition_directory(name: str) -> PartitionDirectory | None:

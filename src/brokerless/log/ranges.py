@@ -95,12 +95,12 @@ def from_log_start(partition: PartitionPath) -> Range:
 
 @dataclass(frozen=True, slots=True)
 class FileSpan:
-    """``start_offset <= offset < end_offset`` holds for all batches that are read of a file, of which the first begins
-    at ``start`` (bytes)."""
+    """The offsets of a file: ``start_offset <= offset < end_offset`` holds for all batches that are read of it."""
 
     start_offset: int
     end_offset: int
     start: int
+    """Where the first of these batches begins (bytes)."""
 
     @property
     def range(self) -> Range:

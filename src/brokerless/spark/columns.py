@@ -91,11 +91,12 @@ def default_schema(options: Options) -> types.StructType:
 
 @dataclass(frozen=True, slots=True)
 class SelectedColumns:
-    """What Spark wants: ``schema`` is its Arrow schema to the letter; ``names`` are ours of the same columns, in that
-    order, None for the column of corrupt records (PERMISSIVE mode)."""
+    """The columns that Spark requests."""
 
     schema: pa.Schema
+    """Spark's Arrow schema to the letter."""
     names: tuple[str | None, ...]
+    """Our names of the same columns, in that order; None for the column of corrupt records (PERMISSIVE mode)."""
 
     @property
     def of_table(self) -> list[str]:

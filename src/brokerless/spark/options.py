@@ -84,9 +84,10 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a query asks for. ``paths`` may be patterns; sizes in bytes."""
+    """The options of a query; sizes in bytes."""
 
     paths: tuple[str, ...]
+    """These may be patterns."""
     table: SparkTable = "records"
     topics: TopicSelection = TopicSelection()
     start: Limit = Limit()

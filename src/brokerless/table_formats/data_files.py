@@ -27,11 +27,12 @@ _FILE = re.compile(
 
 
 class OpenDataFile(Protocol):
-    """A data file that is being written; ``unfinished`` is its name until it is published."""
+    """A data file that is being written."""
 
     sink: Any
     path: str
     unfinished: str
+    """The file's name until it is published."""
 
     def finish(self) -> None: ...
     def abandon(self) -> None: ...

@@ -46,13 +46,15 @@ _NO_DAY = -(1 << 40)
 
 @dataclass(frozen=True, slots=True)
 class ParquetFile:
-    """A finished file: ``name`` is its path in the topic's directory, ``size`` in bytes; ``unfinished`` is where in it
-    it waits to be published, if it waits."""
+    """A finished file."""
 
     name: str
+    """The file's path in the topic's directory."""
     unfinished: str | None
+    """Where in that directory it waits to be published; None where it does not wait."""
     records: int
     size: int
+    """In bytes."""
     first_offset: int
     last_offset: int
     day: int | None = None

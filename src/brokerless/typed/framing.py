@@ -39,12 +39,13 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """The frames of rows. Each row has a code, which is its frame in ``known`` (or :data:`NULL`, :data:`UNFRAMED`), and
-    a payload in ``data``, from ``starts`` to ``ends``."""
+    """The frames of rows."""
 
     known: list[Frame]
     codes: NDArray[np.int32]
+    """Each row's frame, as its place in ``known``, or :data:`NULL` or :data:`UNFRAMED`."""
     data: NDArray[np.uint8]
+    """Each row has a payload in it, from ``starts`` to ``ends``."""
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
 

@@ -8,14 +8,12 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a payload was not decoded, or not in full.
-
-    ``text`` is one line without the value itself, which the bytes have, so that one cause is one text. ``kind``:
-    ``unfit`` where the topic's type does not hold the value, ``left-out`` where all but a part of it was decoded.
-    """
+    """The reason why a payload was not decoded, or not in full."""
 
     text: str
+    """One line without the value itself, which the bytes have, so that one cause is one text."""
     kind: Literal["undecoded", "unfit", "left-out"] = "undecoded"
+    """``unfit`` where the topic's type does not hold the value, ``left-out`` where all but a part of it was decoded."""
 
     def __str__(self) -> str:
         return self.text

@@ -33,12 +33,14 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class AvroColumns:
-    """The columns of a record of Avro, by its full name: ``fields`` has those whose columns have other names, with
-    these; ``elsewhere`` the columns that other versions have for a field of this one."""
+    """The columns of a record of Avro."""
 
     record: str
+    """The record's full name."""
     fields: tuple[tuple[str, str], ...]
+    """The fields whose columns have other names, with these names."""
     elsewhere: tuple[str, ...] = ()
+    """The columns that other versions have for a field of this record."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,12 +24,13 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlace:
-    """The place of a partition; that of a lone file has no topic. ``size`` in bytes."""
+    """The place of a partition; that of a lone file has no topic."""
 
     path: str
     topic: str | None
     partition: int | None
     size: int
+    """In bytes."""
 
     @property
     def name(self) -> str:

@@ -169,13 +169,14 @@ def _load_node(own: Sequence[LogDirectory], now_ms: int, version: str, max_batch
 
 @dataclass(frozen=True, slots=True)
 class _NodePlacements:
-    """Where a node's replicas are by the cluster's metadata. By the paths of directories: ``stray`` and
-    ``unserved``."""
+    """The places of a node's replicas by the cluster's metadata."""
 
     placements: tuple[Placement, ...] = ()
     absent: tuple[Absent, ...] = ()
     stray: Mapping[str, Finding] = field(default_factory=dict[str, Finding])
+    """By the paths of directories."""
     unserved: Mapping[str, Finding] = field(default_factory=dict[str, Finding])
+    """By the paths of directories."""
     refused: tuple[Finding, ...] = ()
     """Replicas at which a start ends, or fails to rename."""
 

@@ -42,11 +42,12 @@ _FEATURE = "FEATURE_LEVEL_RECORD"
 
 @dataclass(frozen=True, slots=True)
 class LoadedDirectory:
-    """A directory that a broker loads as a partition's, whatever is in it; ``state`` by its name."""
+    """A directory that a broker loads as a partition's, whatever is in it."""
 
     topic: str
     partition: int
     state: names.PartitionState
+    """By the directory's name."""
     path: str
     topic_id: str | None
     """That in its ``partition.metadata``; None without one that can be read."""

@@ -26,12 +26,15 @@ such as the name of a file, a broker ends."""
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """A log file of ``size`` bytes, of which the first ``kept`` stay, and why."""
+    """A log file that is cut."""
 
     file: str
     size: int
+    """Bytes of the file."""
     kept: int
+    """How many bytes, from the first on, stay."""
     reason: str
+    """Why it is cut."""
 
 
 @dataclass(frozen=True, slots=True)

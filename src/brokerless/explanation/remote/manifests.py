@@ -105,10 +105,11 @@ def _places(manifest: Manifest) -> str:
 
 @dataclass(slots=True)
 class _Members:
-    """Takes the members of an object in JSON. ``text`` has a character for each byte."""
+    """The members of an object in JSON, as they are taken."""
 
     builder: FieldBuilder
     text: str
+    """Has a character for each byte."""
     chosen: RecordRange
     manifest: Manifest | None
     cut_off: str

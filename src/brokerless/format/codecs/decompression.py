@@ -38,14 +38,18 @@ class Payloads:
 
 @dataclass(frozen=True, slots=True)
 class Inflating:
-    """What a kernel needs to inflate payloads of a codec: the codec's ``function`` and its ``context``, ``lz4_header``
-    as in :class:`Payloads`, the buffer for ``output``, and the ``largest`` payload (bytes)."""
+    """The facts that a kernel needs to inflate payloads of a codec."""
 
     function: int
+    """The address of the codec's function."""
     context: int
+    """The function's first argument, or 0."""
     lz4_header: int
+    """As in :class:`Payloads`."""
     output: NDArray[np.uint8]
+    """The buffer for inflated bytes."""
     largest: int
+    """Bytes of the largest payload."""
 
 
 def find_payloads(

@@ -19,9 +19,10 @@ _SECONDS = "%Y%m%dT%H%M%S"
 
 @dataclass(frozen=True, slots=True, order=True)
 class SnapshotName:
-    """The name of a snapshot's files, without what they end with. ``created`` in ms since the epoch."""
+    """The name of a snapshot's files, without what they end with."""
 
     created: int
+    """In ms since the epoch."""
     id: str
 
     @property

@@ -69,10 +69,12 @@ class ReplacedList:
 
 @dataclass(frozen=True, slots=True)
 class ErasedPlaces:
-    """Records that were erased of a partition: ``offsets`` (int64, ascending) and ``epochs`` (int32)."""
+    """Records that were erased of a partition."""
 
     offsets: NDArray[np.int64]
+    """The offsets of the records (int64, ascending)."""
     epochs: NDArray[np.int32]
+    """The leader epoch of each record (int32)."""
 
     def within(
         self, first: NDArray[np.int64], last: NDArray[np.int64], epoch: NDArray[np.int32]

@@ -64,15 +64,16 @@ class BackupConfig(LenientValue, frozen=True):
 
 
 class RunKeys(LenientValue, frozen=True):
-    """``keys/RUN.json``: the data key of a run, encrypted for each of some key pairs (Base64), by their names. ``id``:
-    what it is called, by what manifests have of it (:func:`brokerless.log.tiered.decryption.data_key_id`), and
-    ``key_pair`` for which these have it."""
+    """The content of ``keys/RUN.json``: the data key of a run, encrypted for each of some key pairs."""
 
     keys: Literal[1]
     run: SnapshotId
     id: Sha256
+    """The data key's ID, by what manifests have of it (:func:`brokerless.log.tiered.decryption.data_key_id`)."""
     key_pair: KeyName
+    """The key pair for which manifests have the data key."""
     data_keys: dict[KeyName, WrappedKey]
+    """The encrypted data key (Base64) by the names of key pairs."""
 
 
 CONFIG_FILE = OwnFile(

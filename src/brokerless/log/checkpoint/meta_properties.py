@@ -20,12 +20,13 @@ from brokerless.log.storage.location import Location
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """``meta.properties``: whose log directory it is. ``node_id`` is ``broker.id`` in version 0."""
+    """The content of ``meta.properties``: whose log directory it is."""
 
     file: str
     version: int | None = None
     cluster_id: str | None = None
     node_id: int | None = None
+    """``broker.id`` in version 0."""
     directory_id: str | None = None
     properties: dict[str, str] = field(default_factory=dict[str, str])
     findings: FileFindings = ()

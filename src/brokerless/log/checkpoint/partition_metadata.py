@@ -24,11 +24,12 @@ _NO_UUID = "A" * 22
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetadata:
-    """``partition.metadata`` (KIP-516): ``topic_id`` as Kafka writes it, in base64."""
+    """The content of ``partition.metadata`` (KIP-516)."""
 
     file: str
     version: int | None = None
     topic_id: str | None = None
+    """As Kafka writes it, in base64."""
     findings: FileFindings = ()
 
 

@@ -16,8 +16,7 @@ from brokerless.log.storage.location import Location
 
 @dataclass(frozen=True, slots=True)
 class QuorumState:
-    """``quorum-state`` (KIP-595): the vote of a KRaft node. Version 0 has ``voters``, version 1 (KIP-853) a
-    ``voted_directory_id``; -1 where there is no leader or vote."""
+    """The content of ``quorum-state`` (KIP-595): the vote of a KRaft node; -1 where there is no leader or vote."""
 
     file: str
     version: int | None = None
@@ -25,7 +24,9 @@ class QuorumState:
     leader_epoch: int | None = None
     voted_id: int | None = None
     voted_directory_id: str | None = None
+    """In version 1 only (KIP-853)."""
     voters: tuple[int, ...] = ()
+    """In version 0 only."""
     findings: FileFindings = ()
 
 

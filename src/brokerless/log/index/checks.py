@@ -223,12 +223,13 @@ def check_transaction_index(
 
 @dataclass(frozen=True, slots=True)
 class _IndexCheck:
-    """One index while it is checked; ``offsets`` are those of its entries."""
+    """One index while it is checked."""
 
     kind: Kind
     file: str
     entry_size: int
     offsets: Int64s
+    """The offsets of its entries."""
 
     def first(
         self,

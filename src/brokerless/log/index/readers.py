@@ -33,16 +33,16 @@ _LONGEST_ENTRY = max(layouts.OFFSET_INDEX_ENTRY.itemsize, layouts.TIME_INDEX_ENT
 
 @dataclass(frozen=True, slots=True)
 class OffsetIndex:
-    """``offsets`` and ``positions`` (bytes) are int64 of one length: its entries, absolute, in file order.
-
-    ``slots`` are the file's capacity in entries: those after the last entry are zero, as Kafka preallocates them.
-    """
+    """An offset index: its entries in file order."""
 
     file: str
     base_offset: int
     offsets: Int64s
+    """The entries' offsets (absolute, int64)."""
     positions: Int64s
+    """The entries' positions (bytes, int64)."""
     slots: int
+    """The file's capacity in entries: those after the last entry are zero, as Kafka preallocates them."""
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -60,14 +60,16 @@ class OffsetIndex:
 
 @dataclass(frozen=True, slots=True)
 class TimeIndex:
-    """``timestamps`` (ms) and ``offsets`` (absolute) are int64 of one length, in file order; ``slots`` as for
-    :class:`OffsetIndex`."""
+    """A time index: its entries in file order."""
 
     file: str
     base_offset: int
     timestamps: Int64s
+    """The entries' timestamps (ms, int64)."""
     offsets: Int64s
+    """The entries' offsets (absolute, int64)."""
     slots: int
+    """As for :class:`OffsetIndex`."""
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -87,18 +89,16 @@ class TimeIndex:
 
 @dataclass(frozen=True, slots=True)
 class TransactionIndex:
-    """The aborted transactions whose marker is in the segment: int64 arrays of one length, in file order.
-
-    ``last_offsets`` are those of the markers; ``last_stable_offsets`` is how far a ``read_committed`` reader could
-    get when the marker was written.
-    """
+    """The aborted transactions whose marker is in the segment: int64 arrays of one length, in file order."""
 
     file: str
     base_offset: int
     producer_ids: Int64s
     first_offsets: Int64s
     last_offsets: Int64s
+    """The offsets of the markers."""
     last_stable_offsets: Int64s
+    """How far a ``read_committed`` reader could get when the marker was written."""
     findings: tuple[Finding, ...] = ()
 
     @property

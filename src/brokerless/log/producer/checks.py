@@ -34,15 +34,13 @@ sequences and writes markers."""
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """A batch that was appended before: nothing is appended, and the producer gets the offsets that it got then.
-
-    ``timestamp`` is the batch's largest one, in ms.
-    """
+    """A batch that was appended before: nothing is appended, and the producer gets the offsets that it got then."""
 
     row: int
     first_offset: int
     last_offset: int
     timestamp: int
+    """The batch's largest one, in ms."""
 
 
 @dataclass(slots=True)

@@ -27,22 +27,23 @@ SNAPSHOT_LIMIT = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class ProducerSnapshot:
-    """``.snapshot``: what a broker knew of each producer when the log ended at ``offset`` (the file's name).
-
-    Arrays of one length, int64. Of the producer's last batch: ``last_sequences``, ``last_offsets`` (-1 if there was
-    none, as after a marker), ``offset_deltas`` (last offset less first), ``timestamps`` (ms).
-    ``current_txn_first_offsets`` are -1 outside of a transaction.
-    """
+    """The content of a ``.snapshot`` file: what a broker knew of each producer when the log ended at the offset in the
+    file's name. Arrays of one length, int64."""
 
     file: str
     producer_ids: Int64s
     producer_epochs: Int64s
     last_sequences: Int64s
+    """The last sequence number of the producer's last batch."""
     last_offsets: Int64s
+    """The last offset of the producer's last batch; -1 if there was none, as after a marker."""
     offset_deltas: Int64s
+    """The last offset of that batch less its first."""
     timestamps: Int64s
+    """The timestamp of that batch (ms)."""
     coordinator_epochs: Int64s
     current_txn_first_offsets: Int64s
+    """-1 outside of a transaction."""
     findings: FileFindings = ()
 
     @property

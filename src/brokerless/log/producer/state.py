@@ -33,12 +33,14 @@ EXPIRATION_MS = 24 * 60 * 60 * 1000
 
 
 class BatchMetadata(NamedTuple):
-    """A batch of a producer; ``offset_delta`` is its last offset less its first, ``timestamp`` its largest in ms."""
+    """A batch of a producer."""
 
     last_sequence: int
     last_offset: int
     offset_delta: int
+    """Its last offset less its first."""
     timestamp: int
+    """Its largest timestamp (ms)."""
 
     @property
     def first_offset(self) -> int:
@@ -98,15 +100,16 @@ class CompletedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class ProducerRefusal:
-    """What Kafka would not take: the name of its exception, the place in what was given, and why in our words.
-
-    ``row`` is that of the batch, ``offset`` its base offset.
-    """
+    """A batch that Kafka would not accept."""
 
     exception: str
+    """The name of Kafka's exception."""
     row: int
+    """The row of the batch."""
     offset: int
+    """The base offset of the batch."""
     message: str
+    """Why it is refused, in our words."""
     expected: str | None = None
     found: str | None = None
 

@@ -31,15 +31,14 @@ TransactionState = Literal["committed", "aborted", "open"]
 
 @dataclass(slots=True)
 class Transaction:
-    """One producer's transaction. Offsets are of its data; ``first_offset`` is None where none is left in the log.
-
-    ``last_offset`` is the marker's; of an open one, its last data's. Timestamps in ms.
-    """
+    """One producer's transaction. Offsets are of its data, timestamps in ms."""
 
     producer_id: int
     producer_epoch: int
     first_offset: int | None = None
+    """None where no data is left in the log."""
     last_offset: int = -1
+    """The offset of the marker; of an open transaction, the last one of its data."""
     state: TransactionState = "open"
     batches: int = 0
     records: int = 0

@@ -31,14 +31,15 @@ _SMALLEST = 1 << 16
 
 @dataclass(slots=True)
 class Window:
-    """Bytes of a file from ``position`` on: as many as ``length`` says, once it is read, unless the file ends before.
-
-    ``memory`` is writable, ``array`` is not; both begin with :data:`HEADROOM` free bytes."""
+    """Bytes of a file from ``position`` on. Both ``memory`` and ``array`` begin with :data:`HEADROOM` free bytes."""
 
     position: int
     length: int
+    """How many bytes there are once it is read, unless the file ends before."""
     memory: memoryview | None = None
+    """Writable."""
     array: NDArray[np.uint8] | None = None
+    """Not writable."""
 
     @property
     def end(self) -> int:

@@ -19,11 +19,12 @@ _SETTLE_TRIES, _SETTLE_PAUSE_S = 20, 0.05
 
 @dataclass(frozen=True, slots=True)
 class SegmentFiles:
-    """The files of segments in a partition's directory. ``actual`` has, for each name, what the file is called now:
-    something else if a finished compaction's output is yet to take its place."""
+    """The files of segments in a partition's directory."""
 
     directory: Path
     actual: Mapping[str, str]
+    """For each name, the present name of the file: another one if a finished compaction's output is yet to take its
+    place."""
 
     def path(self, base_offset: int, kind: names.SegmentFileKind) -> Path:
         name = names.segment_file(base_offset, kind)

@@ -59,10 +59,11 @@ _lock = Lock()
 
 @dataclass(frozen=True, slots=True)
 class _DirectoryFile:
-    """A file of a partition's directory. ``open`` gives it, with a path for its findings."""
+    """A file of a partition's directory."""
 
     size: int
     open: Callable[[str], File]
+    """Returns the file. It takes a path for its findings."""
     identity: str | None = None
 
 

@@ -34,10 +34,11 @@ class CopyName:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How copies of segments are named below a directory. ``text`` is as a user gives it: ``{topic}``, ``{partition}``
-    and ``{offset}`` are what they say, ``*`` and ``?`` any characters but a slash."""
+    """The pattern of the names that copies of segments have below a directory."""
 
     text: str
+    """The pattern as users write it: ``{topic}``, ``{partition}`` and ``{offset}`` are what they say, ``*`` and ``?``
+    any characters but a slash."""
 
     @property
     def depth(self) -> int:

@@ -49,9 +49,10 @@ class SegmentState:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Batches up to row ``end`` that go into a segment, and the index entries that are made with them."""
+    """Batches that go into a segment, and the index entries that are made with them."""
 
     end: int
+    """The batches are those up to this row."""
     offset_index: bytes
     time_index: bytes
 

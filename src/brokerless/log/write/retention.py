@@ -17,12 +17,13 @@ from brokerless.log.config import LogConfig
 
 @dataclass(frozen=True, slots=True)
 class ClosedSegment:
-    """A segment as retention sees it: ``size`` in bytes; ``largest_timestamp`` in ms, which is the time of the log
-    file's last change where no batch has a timestamp."""
+    """A segment as retention sees it."""
 
     base_offset: int
     size: int
+    """In bytes."""
     largest_timestamp: int
+    """In ms; the time of the log file's last change where no batch has a timestamp."""
 
 
 def expired(segments: Sequence[ClosedSegment], log_start_offset: int, config: LogConfig, now_ms: int) -> int:

@@ -41,14 +41,16 @@ class KnownTopics(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """A request. ``names``, ``regex`` and ``owned`` are None where nothing changed; ``rebalance_ms`` is -1 then."""
+    """A ConsumerGroupHeartbeat request."""
 
     member_id: str
     epoch: int
     instance_id: str | None
     rack_id: str | None
     rebalance_ms: int
+    """-1 where it did not change."""
     names: frozenset[str] | None
+    """None where they did not change; the same holds for ``regex`` and ``owned``."""
     regex: str | None
     assignor: str | None
     owned: frozenset[TopicPartition] | None

@@ -21,10 +21,10 @@ _WRITTEN_WITHIN_S = 5.0
 
 @dataclass(slots=True)
 class NewPartitions:
-    """Looks for them in local log directories, for all where ``is_wanted`` is None. Nothing is read where nothing was
-    made."""
+    """A search for new partitions in local log directories. Nothing is read where nothing was made."""
 
     is_wanted: IsWanted | None
+    """Returns whether a partition is to be served; None for all."""
     _seen: dict[Path, set[str]] = field(default_factory=dict[Path, set[str]])
     _modified: dict[Path, int] = field(default_factory=dict[Path, int])
 

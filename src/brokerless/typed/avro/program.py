@@ -43,9 +43,10 @@ class NoProgramError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class OutputColumn:
-    """A column of the output, with those below it; ``number`` counts all of them."""
+    """A column of the output, with those below it."""
 
     number: int
+    """The column's number among all columns, those below others included."""
     type: pa.DataType
     children: tuple[OutputColumn, ...] = ()
 
@@ -58,15 +59,17 @@ class OutputColumn:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a kernel runs, from the operation ``root`` on. ``constants`` are appended to the data."""
+    """The program that a kernel runs."""
 
     ops: NDArray[np.int64]
     kids: NDArray[np.int64]
     columns: NDArray[np.int64]
     output: OutputColumn
     root: int
+    """The operation from which it runs."""
     depth: int
     constants: bytes
+    """Bytes that are appended to the data."""
     symbols: NDArray[np.bool_]
     """Which of ``kids`` are places in ``constants``."""
 

@@ -21,12 +21,16 @@ _STRING, _COLON = re.compile(r'"((?:[^"\\]|\\.)*)"'), re.compile(r"[ \t\n\r]*:")
 
 @dataclass(frozen=True, slots=True)
 class JsonSpan:
-    """A value within JSON, from ``start`` to ``end`` (characters), how one comes to it, and which fields it is."""
+    """A value within JSON."""
 
     start: int
+    """Where it begins (characters)."""
     end: int
+    """Where it ends (characters)."""
     route: Route
+    """How one comes to the value."""
     targets: Sequence[FieldTarget]
+    """The named fields that the value is."""
 
 
 def find_spans(text: str, fields: NamedFields) -> list[JsonSpan]:

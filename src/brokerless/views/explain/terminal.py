@@ -36,12 +36,13 @@ _CONTENTS = ("key", "value")
 
 @dataclass(frozen=True, slots=True)
 class _TreeColumns:
-    """Widths of the columns; ``note`` is 0 where notes are below."""
+    """Widths of the columns."""
 
     position: int
     name: int
     value: int
     note: int
+    """0 where notes are below."""
     cost: int
 
     @property

@@ -18,6 +18,7 @@ import brokerless
 from brokerless.format.convert import ConversionTarget
 from brokerless.jobs.convert import job as convert_job
 from brokerless.jobs.rewrite.copy import Rewritten
+from brokerless.jobs.run.types import RunOptions
 from brokerless.progress import Done
 
 CONVERTING, COPYING = "converting", "copying"
@@ -50,7 +51,7 @@ def convert(session: SparkSession, source: str, to: str) -> dict[str, Any]:
     findings = [str(each) for each in brokerless.open(source).verify(spark=session)]
     convert_job.run_task = wait_in_the_middle
     tasks = convert_job.plan(sources_of(source), to, convert_job.Conversion(ConversionTarget(codec="zstd")))
-    converted = [each.as_dict() for each in convert_job.convert(tasks, print, spark=session)]
+    converted = [each.as_dict() for each in convert_job.convert(tasks, print, RunOptions(spark=session))]
     return {"read": read, "findings": findings, "converted": converted}
 
 

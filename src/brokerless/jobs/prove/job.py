@@ -49,10 +49,9 @@ SignatureState = Literal["valid", "none", "wrong"]
 
 @dataclass(slots=True)
 class Proof:
-    """The result of proving a manifest."""
+    """The result of proving the manifest in the file ``path``."""
 
     path: str
-    """The manifest's file."""
     manifest: Mapping[str, Any]
     """Its content."""
     claims: tuple[PartitionClaim, ...]

@@ -54,7 +54,7 @@ from brokerless.progress import Report, ignore
 
 THREADS_FROM = 4 << 20
 """Bytes of a file for which it may pay to decode in threads."""
-_WINDOW_OF_THREADS, _PART_OF_THREADS = 4 << 20, 16 << 20
+_WINDOW_OF_THREADS, _PART_OF_THREADS = 4 << 20, 8 << 20
 """Bytes of a local file that a thread takes at once, by windows, and at most in one pass."""
 _WAITING = 32 << 20
 """Bytes of decoded records of one chunk that wait for their turn, and at most one array of columns beside them: what a

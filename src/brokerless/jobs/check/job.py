@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Literal
 
 import xxhash
@@ -109,16 +108,10 @@ def check_backup(
     the ledger cannot be written."""
     place, chosen = backup_at(location)
     findings: list[Finding] = []
-    known: list[tuple[Snapshot, list[SnapshotSegment]]] = []
-    joined: set[str] = set()  # known when all snapshots are loaded, and parts are looked for
-    stored = load_with_segments(place, place.names() if chosen is None else [chosen])
-    for loaded in chain(stored, load_parts(place, joined) if chosen is None else ()):
-        if not isinstance(loaded, UnreadableError):
-            known.append(loaded)
-            joined.update(loaded[0].parts)
-        elif (finding := loaded.finding(loaded.path)) not in findings:
-            findings.append(finding)
-    snapshots = tuple(snapshot for snapshot, _ in known if not snapshot.is_part)
+    known = _readable(load_with_segments(place, place.names() if chosen is None else [chosen]), findings)
+    snapshots = tuple(snapshot for snapshot, _ in known)
+    if chosen is None:
+        known += _readable(load_parts(place, {one for each in snapshots for one in each.parts}), findings)
     segments = {(each.place, each.start_offset, each.segment_id): each for _, listed in known for each in listed}
     read_ids = {segment_id for _, _, segment_id in segments}
     findings += [] if findings else place.replacements().findings(read_ids)
@@ -249,6 +242,19 @@ def _check_keys(place: BackupPlace, snapshots: Sequence[Snapshot]) -> Iterator[F
         return None
 
     yield from (each for each in side_by_side(load, range(len(runs)), place.location.is_remote) if each)
+
+
+def _readable(
+    loaded: Iterable[tuple[Snapshot, list[SnapshotSegment]] | UnreadableError], findings: list[Finding]
+) -> list[tuple[Snapshot, list[SnapshotSegment]]]:
+    """Return the snapshots that can be read, and add to ``findings`` what keeps others from it, each once."""
+    readable: list[tuple[Snapshot, list[SnapshotSegment]]] = []
+    for each in loaded:
+        if not isinstance(each, UnreadableError):
+            readable.append(each)
+        elif (finding := each.finding(each.path)) not in findings:
+            findings.append(finding)
+    return readable
 
 
 def _read_all(tasks: Sequence[_ObjectsTask], running: RunOptions, turn: Turn | None) -> list[Finding]:

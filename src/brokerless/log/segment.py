@@ -255,7 +255,7 @@ def _scan(file: File, report: Report, start: int, end: int | None, walk: _Walk, 
         if passes and (chunk := read_in_one_pass(file, one_pass, at, end)) is not None:
             passes = chunk.passed is not None and not chunk.passed.is_stopped
             yield chunk
-            last = int(chunk.positions[-1])
+            last = at + int(chunk.batches.positions[-1])
             before, at = last_batches(before, chunk.batches, at, file.size), at + int(chunk.batches.ends[-1])
             continue
         buffer, window = windows(at, until, needed)

@@ -41,7 +41,7 @@ class _ShownPhase:
 
     what: str
     total: int | None
-    """In bytes, None if it is not known."""
+    """All that is to be done (bytes); None if that is not known."""
     started: float
     done: int = 0
 

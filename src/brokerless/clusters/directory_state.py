@@ -34,7 +34,7 @@ class DirectoryState:
 
     files: Mapping[str, DirectoryEntry] = field(default_factory=dict[str, DirectoryEntry])
     offsets: Mapping[str, Mapping[TopicPartition, int]] = field(default_factory=dict[str, Mapping[TopicPartition, int]])
-    """By the name of each checkpoint file that is there, its offsets by topic and partition."""
+    """The offsets by topic and partition of each checkpoint file that is there, by its name."""
     findings: tuple[Finding, ...] = ()
     """The checkpoint files that Kafka could not read."""
 

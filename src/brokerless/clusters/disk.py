@@ -45,7 +45,7 @@ class DiskReplica:
     """The offset after the last one, by headers."""
     size: int
     corruption: Finding | None = None
-    """What is wrong with ``partition.metadata``, if anything is."""
+    """The finding about ``partition.metadata``; None if that is intact."""
     end_in_log: int | None = None
     """The end offset of the log on the disk, where the replica is made to end before that, at ``end_offset``."""
     markers: tuple[bytes, ...] = ()

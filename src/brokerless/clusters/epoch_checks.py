@@ -36,7 +36,7 @@ class EpochRun:
     path: str
     """The file of the first batch."""
     position: int
-    """Where the first batch is in that file (bytes)."""
+    """The position of the first batch in that file (bytes)."""
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class LeaderEpochCheck:
     _last: int = -1
     runs: list[EpochRun] = field(default_factory=list[EpochRun])
     has_legacy: bool = False
-    """Whether messages v0 or v1 were among the batches."""
+    """The batches include messages v0 or v1."""
 
     def follow(self, chunk: Chunk, path: str) -> Iterator[Finding]:
         batches = chunk.batches

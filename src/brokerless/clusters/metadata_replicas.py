@@ -59,7 +59,7 @@ class MetadataReplica:
     epoch: int
     """The leader epoch of the last offset that is known."""
     timestamp: int | None
-    """In ms."""
+    """The newest timestamp that is known (ms)."""
     snapshot: tuple[str, int] | None
     """The newest whole snapshot, and the first offset after it."""
     damage: tuple[Finding, ...]

@@ -35,7 +35,7 @@ class RawRecord:
 
     offset: int
     timestamp: int
-    """In ms."""
+    """The timestamp of the record (ms)."""
     key: bytes | None
     value: bytes | None
     transaction: TransactionState | None

@@ -31,7 +31,7 @@ _READY_S = 300.0
 _STOPPED_S = 60.0
 _WAIT_S = 0.2
 _NEVER = str(10**12)
-"""In ms."""
+"""A retention that no drill outlives (ms)."""
 _SETTINGS = {
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": "0",

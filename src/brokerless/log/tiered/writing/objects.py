@@ -69,7 +69,7 @@ class SegmentEnd:
 
     end_offset: int
     max_timestamp: int
-    """In ms."""
+    """The highest timestamp (ms)."""
     epochs: tuple[tuple[int, int], ...]
     """The leader epochs in the segment, each with its first offset in it."""
     indexes: Mapping[IndexName, bytes]

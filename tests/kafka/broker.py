@@ -218,8 +218,9 @@ class KafkaBroker:
         return sorted((self.log_dir / f"{topic}-{partition}").glob("*.log"))
 
     def copy_log_dir(self, target: Path) -> Path:
-        """The log directory as it is now, also of a running broker, without its lock, and without files that a broker
-        renames or removes between their listing and their copy: a checkpoint's next content has a name of its own."""
+        """The log directory as it is now, also of a running broker, without its lock, and without files and directories
+        that a broker renames or removes between their listing and their copy: a checkpoint's next content has a name of
+        its own, and the directory of a deleted topic goes after ``log.segment.delete.delay.ms``."""
 
         def leave_out(_directory: str, names: list[str]) -> list[str]:
             return [name for name in names if name == ".lock"]
@@ -228,7 +229,13 @@ class KafkaBroker:
             with contextlib.suppress(FileNotFoundError):
                 shutil.copy2(source, to)
 
-        return Path(shutil.copytree(self.log_dir, target, ignore=leave_out, copy_function=copy_if_there))
+        try:
+            shutil.copytree(self.log_dir, target, ignore=leave_out, copy_function=copy_if_there)
+        except shutil.Error as error:
+            failed = [(source, to, why) for source, to, why in error.args[0] if Path(source).exists()]
+            if failed:
+                raise shutil.Error(failed) from error
+        return target
 
 
 @functools.cache

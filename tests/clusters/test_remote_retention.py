@@ -43,13 +43,13 @@ def test_of_a_topic_that_is_not_known_nothing_goes(partition: PartitionPath) -> 
 def test_a_topic_without_a_setting_has_kafkas_default(
     partition: PartitionPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "is_in_metadata", lambda *_: True)
+    monkeypatch.setattr(retention, "read_topic_settings", lambda *_: {})
     assert reasons(partition) == [("past retention.ms=604800000 (Kafka's default)", (0, 9))]
 
 
 def test_by_size_goes_what_is_more_than_the_setting(partition: PartitionPath, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"retention.ms": "-1", "retention.bytes": "150"}
-    monkeypatch.setattr(retention, "read_topic_setting", lambda _, __, name: settings[name])
+    monkeypatch.setattr(retention, "read_topic_settings", lambda *_: settings)
     assert reasons(partition) == [("past retention.bytes=150", (0, 9))]
     settings["retention.bytes"] = "no number"
     assert reasons(partition) == []
@@ -57,7 +57,7 @@ def test_by_size_goes_what_is_more_than_the_setting(partition: PartitionPath, mo
 
 def test_restart_and_audit_say_it_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"retention.ms": "1000", "retention.bytes": "-1"}
-    monkeypatch.setattr(retention, "read_topic_setting", lambda _, __, name: settings[name])
+    monkeypatch.setattr(retention, "read_topic_settings", lambda *_: settings)
     data = broker_directory("killed", tmp_path / "data")
     start = brokerless.open(data).restart()
     assert start.directory is not None

@@ -21,7 +21,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.internals.groups.positions import GroupPosition, lost_positions, read_positions
 from brokerless.internals.metadata.cluster import Cluster, cluster_rows, read_cluster
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
-from brokerless.internals.remote.storage import read_remote_storage, topic_settings
+from brokerless.internals.remote.storage import read_remote_storage
 from brokerless.internals.schemas import STATE
 from brokerless.internals.tables import state_rows
 from brokerless.kafka_names import TopicPartition
@@ -264,7 +264,7 @@ def _reaches(other: Placement, each: Placement) -> bool:
 def _remote_deletions(disks: Sequence[Disk], cluster: Cluster, max_batch_bytes: int | None) -> Iterator[Finding]:
     """Remote segments of tiered partitions that no disk has: the leader of the new, empty replica deletes them."""
     readers = [each.paths for _, each in _live(disks) if each.topic == REMOTE_LOG_METADATA]
-    storage = read_remote_storage(cluster.topics, topic_settings(cluster), readers, max_batch_bytes)
+    storage = read_remote_storage(cluster, readers, max_batch_bytes)
     there = {(each.topic_id, each.partition) for _, each in _live(disks)}
     for (topic_id, number), segments in storage.segments.items():
         name = storage.topics.get(topic_id)

@@ -12,9 +12,10 @@ from itertools import compress
 from typing import Protocol
 
 from brokerless.findings import Finding, Kind
-from brokerless.internals.topic_settings import is_in_metadata, read_topic_setting
+from brokerless.internals.topic_settings import read_topic_settings
 from brokerless.log.config import DEFAULTS
 from brokerless.log.directory import PartitionPath
+from brokerless.log.settings.topic import TopicSettings
 from brokerless.log.tiered.detection import is_tiered
 from brokerless.text import count_of, format_bytes
 
@@ -66,13 +67,14 @@ def expired_segments(partition: PartitionPath, segments: Sequence[Segment], now:
     if before:
         yield Expired(partition, f"before the log start offset {start}", tuple(before))
     left = [each for each in segments if each.end_offset >= start]
-    age, by_age = _limit(partition, "retention.ms", DEFAULTS.retention_ms)
+    settings = read_topic_settings(partition.location, partition.topic or "")
+    age, by_age = _limit(settings, "retention.ms", DEFAULTS.retention_ms)
     if age >= 0:
         is_old = [0 <= each.max_timestamp < now - age for each in left]
         if any(is_old):
             yield Expired(partition, by_age, tuple(compress(left, is_old)))
         left = [each for each, old in zip(left, is_old, strict=True) if not old]
-    most, by_size = _limit(partition, "retention.bytes", DEFAULTS.retention_bytes)
+    most, by_size = _limit(settings, "retention.bytes", DEFAULTS.retention_bytes)
     if most >= 0:
         end = max((each.end_offset for each in segments), default=-1)
         own = [each for each in partition.segments if not is_tiered(each.log.location) and each.base_offset > end]
@@ -87,14 +89,13 @@ def expired_segments(partition: PartitionPath, segments: Sequence[Segment], now:
             yield Expired(partition, by_size, tuple(over))
 
 
-def _limit(partition: PartitionPath, name: str, default: int) -> tuple[int, str]:
-    """A setting of a partition's topic, and what is said of what is past it; -1 where the topic is not known."""
-    topic = partition.topic or ""
-    text, is_default = read_topic_setting(partition.location, topic, name), ""
-    if text is None and is_in_metadata(partition.location, topic):
-        text, is_default = str(default), " (Kafka's default)"
+def _limit(settings: TopicSettings | None, name: str, default: int) -> tuple[int, str]:
+    """A topic's setting, and what is said of what is past it; -1 where the topic is not known."""
+    if settings is None:
+        return -1, ""
     try:
-        limit = -1 if text is None else int(text)
+        limit = int(settings.get(name, default))
     except ValueError:
         limit = -1
+    is_default = "" if name in settings else " (Kafka's default)"
     return limit, f"past {name}={limit}{is_default}"

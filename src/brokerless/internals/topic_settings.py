@@ -7,34 +7,26 @@ from contextlib import suppress
 from functools import lru_cache
 
 from brokerless.errors import BrokerlessError
-from brokerless.internals.metadata.cluster import Cluster, ResourceType, read_cluster
+from brokerless.internals.metadata.cluster import Cluster, read_cluster
 from brokerless.log import names
 from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.directory import resolve
-from brokerless.log.settings.definitions import synonyms_of
 from brokerless.log.storage.location import Location
 from brokerless.progress import ignore
 
 
-def read_topic_setting(directory: Location, topic: str, name: str, others: Sequence[str] = ()) -> str | None:
-    """Return a topic's own setting, or else the default of this broker (by the ``node.id`` in ``meta.properties``), or
-    of all brokers, as far as it was set in the running cluster: what is in a ``server.properties`` is not known. None
-    where neither the log directory of the partition nor ``others``, the broker's other ones, have a
-    ``__cluster_metadata`` with the topic, or that does not say."""
+def read_topic_settings(directory: Location, topic: str, others: Sequence[str] = ()) -> dict[str, str] | None:
+    """Return the settings that hold for a topic on the broker with this directory of a partition (by the ``node.id`` in
+    ``meta.properties``), as :meth:`Cluster.settings_by_topic` has them. None where neither the log directory of the
+    partition nor ``others``, the broker's other ones, have a ``__cluster_metadata`` with the topic."""
     cluster = _cluster_with(topic, directory, others)
     above = directory.parent
-    if cluster is None or above is None:
-        return None
-    own = cluster.settings_of(topic).get(name)
-    for broker in (_node_id(above), "") if own is None else ():
-        for synonym in synonyms_of("topic", name)[:1]:  # the others cannot be set while a broker runs
-            own = cluster.configs.get((ResourceType.BROKER, broker), {}).get(synonym) if own is None else own
-    return own
+    return None if cluster is None or above is None else cluster.settings_on(_node_id(above), topic)
 
 
-def is_in_metadata(directory: Location, topic: str, others: Sequence[str] = ()) -> bool:
-    """Return whether the cluster's metadata, where :func:`read_topic_setting` looks, has a topic of this name."""
-    return _cluster_with(topic, directory, others) is not None
+def read_topic_setting(directory: Location, topic: str, name: str) -> str | None:
+    """Return one of a topic's settings, as :func:`read_topic_settings`; None where it is not set either."""
+    return (read_topic_settings(directory, topic) or {}).get(name)
 
 
 def topic_id_in_metadata(directory: Location, topic: str) -> str | None:
@@ -74,10 +66,10 @@ def cluster_in(directory: Location) -> Cluster | None:
     return None
 
 
-def _node_id(directory: Location) -> str:
+def _node_id(directory: Location) -> int | None:
     with suppress(BrokerlessError):
-        return str(load_meta_properties(directory / names.META_PROPERTIES).node_id)
-    return ""
+        return load_meta_properties(directory / names.META_PROPERTIES).node_id
+    return None
 
 
 @lru_cache(maxsize=4)

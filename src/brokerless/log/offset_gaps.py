@@ -29,6 +29,7 @@ from brokerless.log.live_segments import PAUSE_S, OpenSegment, ReplacedError, op
 from brokerless.log.positions import last_indexed
 from brokerless.log.ranges import EVERYTHING, Range
 from brokerless.log.segment import scan, scan_headers
+from brokerless.log.settings.topic import CLEANUP_POLICY, REMOTE_STORAGE, cleanup_policies, is_true
 from brokerless.log.storage.files import File
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.storage.paths import directory_name
@@ -143,7 +144,7 @@ def missing_head(partition: PartitionPath) -> Finding | None:
         epochs = load_leader_epochs(partition.leader_epoch_checkpoint.location).start_offsets
         if len(epochs) and int(epochs[0]) >= first.base_offset:
             return None
-    if _setting(partition, "remote.storage.enable") == "true":
+    if is_true(_setting(partition, REMOTE_STORAGE)):
         return None
     text = (
         f"offsets {start} to {first.base_offset - 1} are missing: the log begins at offset {start} by its log start "
@@ -290,7 +291,7 @@ def _is_compacted(partition: PartitionPath, segments: tuple[SegmentPaths, ...]) 
         return True
     if recorded_offset(partition.location, topic, number, names.CLEANER_CHECKPOINT) is not None:
         return True
-    if "compact" in (_setting(partition, "cleanup.policy") or ""):
+    if "compact" in cleanup_policies(_setting(partition, CLEANUP_POLICY)):
         return True
     for segment in segments:
         before = segment.base_offset

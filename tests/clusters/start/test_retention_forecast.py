@@ -10,7 +10,7 @@ from tests.cli.conftest import Run, run  # noqa: F401 - a fixture
 from tests.golden import broker_data
 
 from brokerless.clusters.start.job import StartAt, plan_restart
-from brokerless.clusters.start.retention_forecast import Retention, config_of
+from brokerless.clusters.start.retention_forecast import Retention
 from brokerless.log import names
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
@@ -59,14 +59,6 @@ def test_the_topics_settings_decide(path: Path, settings: dict[str, str], starts
     found = retention(path, settings=settings)
     assert (None if found is None else found.log_start_offset) == starts_at
     assert found is None or not settings.keys() & {*found.defaults}
-
-
-def test_an_empty_policy_is_one_by_which_nothing_goes_and_garbage_is_none() -> None:
-    """Since 4.2 (KIP-1161)."""
-    config = config_of({"cleanup.policy": "", "retention.ms": "1", "retention.bytes": "1"})
-    assert config is not None
-    assert not config.deletes
-    assert config_of({"cleanup.policy": "garbage"}) is None
 
 
 def test_the_first_segments_go_where_there_are_too_many_bytes(path: Path) -> None:

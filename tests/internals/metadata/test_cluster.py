@@ -58,18 +58,13 @@ def test_defaults_of_brokers_are_below_a_topics_own_settings() -> None:
         topics={ORDERS: "orders"},
         configs={
             (ResourceType.BROKER, ""): {"log.retention.ms": "7", "log.cleanup.policy": "compact", "log.dirs": "/d"},
+            (ResourceType.BROKER, "3"): {"log.cleanup.policy": "delete"},
             (2, "orders"): {"retention.ms": "5"},
         },
     )
     assert cluster.settings_of("orders") == {"retention.ms": "5"}
-    with_defaults = cluster.settings_of("orders", with_defaults=True)
-    assert with_defaults == {"retention.ms": "5", "cleanup.policy": "compact"}
+    assert cluster.settings_on(None, "orders") == {"retention.ms": "5", "cleanup.policy": "compact"}
+    assert cluster.settings_on(3, "orders") == {"retention.ms": "5", "cleanup.policy": "delete"}
+    assert cluster.settings_by_topic(4) == {"orders": {"retention.ms": "5", "cleanup.policy": "compact"}}
     cluster.settings_of("orders")["retention.ms"] = "9"
     assert cluster.settings_of("orders") == {"retention.ms": "5"}, "a copy"
-
-
-def test_a_topic_is_tiered_as_kafka_parses_booleans() -> None:
-    for value, expected in (("true", True), (" TRUE ", True), ("false", False), ("yes", False)):
-        cluster = Cluster(configs={(2, "orders"): {"remote.storage.enable": value}})
-        assert cluster.is_tiered("orders") is expected, value
-    assert not Cluster().is_tiered("orders")

@@ -225,7 +225,7 @@ def test_a_topic_of_a_bucket_is_compared_by_itself(tmp_path: Path) -> None:
 
 def test_segments_past_retention(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"retention.ms": "1000", "retention.bytes": "-1"}
-    monkeypatch.setattr("brokerless.clusters.remote_retention.read_topic_setting", lambda _, __, name: settings[name])
+    monkeypatch.setattr("brokerless.clusters.remote_retention.read_topic_settings", lambda *_: settings)
     data, bucket = broker_directory("killed", tmp_path / "data"), golden() / "killed" / "bucket"
     (found,) = [each for each in audited(data, bucket).findings if each.finding.kind == Kind.REMOTE_SEGMENT_EXPIRED]
     assert found.finding.message.startswith("4 remote segments (5.2 MB) past retention.ms=1000")

@@ -13,7 +13,14 @@ from brokerless.arrow import table_of
 from brokerless.jobs.report.chart_rows import MOST_LANES, damaged_partitions, timeline_rows
 from brokerless.jobs.report.figures import Figures
 from brokerless.jobs.report.job import gather
-from brokerless.jobs.report.page_rows import MOST_PLACES, TopicSettings, finding_rows, read_settings, topic_rows
+from brokerless.jobs.report.page_rows import (
+    MOST_PLACES,
+    finding_rows,
+    policy_text,
+    read_settings,
+    retention_text,
+    topic_rows,
+)
 from brokerless.jobs.report.schemas import FIGURES
 from brokerless.jobs.run.types import ALONE
 from brokerless.log.directory import resolve
@@ -45,19 +52,22 @@ def test_topics_add_up_their_partitions_and_have_the_largest_lag(figures: Figure
 @pytest.mark.parametrize(
     ("settings", "policy", "retention"),
     [
-        (TopicSettings(is_known=False), "unknown", "unknown"),
-        (TopicSettings(True), "delete (default)", "7 days (default)"),
-        (TopicSettings(True, "compact", "1000"), "compact", "all keys"),
-        (TopicSettings(True, "compact,delete", "86400000"), "compact,delete", "1 day"),
-        (TopicSettings(True, "delete", "-1", "-1"), "delete", "unlimited"),
-        (TopicSettings(True, "delete", "7200000", "5000000"), "delete", "2 hours, 5.0 MB"),
-        (TopicSettings(True, "delete", "1500", "x"), "delete", "1,500 ms, x"),
-        (TopicSettings(True, "delete", "soon"), "delete", "soon"),
-        (TopicSettings(True, "", "1000"), "none", "all records"),
+        (None, "unknown", "unknown"),
+        ((None, None, None), "delete (default)", "7 days (default)"),
+        (("compact", "1000", None), "compact", "all keys"),
+        (("compact,delete", "86400000", None), "compact,delete", "1 day"),
+        (("compact, delete", "86400000", None), "compact, delete", "1 day"),
+        (("delete", "-1", "-1"), "delete", "unlimited"),
+        (("delete", "7200000", "5000000"), "delete", "2 hours, 5.0 MB"),
+        (("delete", "1500", "x"), "delete", "1,500 ms, x"),
+        (("delete", "soon", None), "delete", "soon"),
+        (("", "1000", None), "none", "all records"),
     ],
 )
-def test_policy_and_retention_are_words(settings: TopicSettings, policy: str, retention: str) -> None:
-    assert (settings.policy_text(), settings.retention_text()) == (policy, retention)
+def test_policy_and_retention_are_words(settings: tuple[str | None, ...] | None, policy: str, retention: str) -> None:
+    names = ("cleanup.policy", "retention.ms", "retention.bytes")
+    own = settings and {name: value for name, value in zip(names, settings, strict=True) if value is not None}
+    assert (policy_text(own), retention_text(own)) == (policy, retention)
 
 
 def test_settings_are_those_of_the_metadata_and_unknown_without_one(tmp_path: Path) -> None:
@@ -65,12 +75,10 @@ def test_settings_are_those_of_the_metadata_and_unknown_without_one(tmp_path: Pa
     cluster = brokerless.cluster(DEMO)
     configs = {(row["resourceName"], row["name"]): row["value"] for row in cluster.rows["configs"]}
     for topic in ("orders", "users", "payments"):
-        assert found[topic].is_known
-        assert found[topic].policy == configs.get((topic, "cleanup.policy"))
-        assert found[topic].retention_ms == configs.get((topic, "retention.ms"))
+        for name in ("cleanup.policy", "retention.ms"):
+            assert found[topic].get(name) == configs.get((topic, name))
     (tmp_path / "orders-0").symlink_to(DEMO / "orders-0")
-    alone = read_settings(resolve(Location(str(tmp_path))).partitions)
-    assert alone == {"orders": TopicSettings(is_known=False)}
+    assert read_settings(resolve(Location(str(tmp_path))).partitions) == {}
 
 
 def finding(number: int, **other: Any) -> dict[str, Any]:

@@ -29,7 +29,6 @@ from brokerless.clusters.start.metadata_log import KnownState, read_known_state
 from brokerless.clusters.start.refused_settings import refused_settings
 from brokerless.clusters.start.remote_effects import remote_effects, stored_objects
 from brokerless.clusters.start.results import DirectoryRestart
-from brokerless.clusters.start.retention_forecast import settings_by_topic
 from brokerless.clusters.start.transactions import completions
 from brokerless.findings import Finding, Kind
 from brokerless.internals.groups.positions import LostPosition
@@ -87,7 +86,7 @@ def plan_directories(
             is_state_known=cluster is not None,
             placements=tuple(at for at in placed.placements if _is_in(at.replica.path, path)),
             absent=tuple(at for at in placed.absent if at.path == path),
-            settings={} if cluster is None else settings_by_topic(cluster),
+            settings={} if cluster is None else cluster.settings_by_topic(broker.node_id),
             warnings=tuple(each for each in warnings if _is_in(each.file, path)),
             unknown=node.known.unknown if any(_is_in(at.path, path) for at in node.loaded) else None,
             restarts_cluster=node.known.restarts_cluster,

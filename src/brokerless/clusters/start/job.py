@@ -28,12 +28,10 @@ from brokerless.clusters.start import directory_files
 from brokerless.clusters.start.metadata_log import emptied_at
 from brokerless.clusters.start.partition_files import unloadable
 from brokerless.clusters.start.results import DirectoryRestart, LostRecords, Restart, Truncation
-from brokerless.clusters.start.retention_forecast import RETENTION_SETTINGS, RetentionSettings, expiring
+from brokerless.clusters.start.retention_forecast import expiring
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
-from brokerless.internals.metadata.cluster import REMOTE_STORAGE
-from brokerless.internals.remote.storage import is_enabled
-from brokerless.internals.topic_settings import is_in_metadata, read_topic_setting
+from brokerless.internals.topic_settings import read_topic_settings
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets
 from brokerless.log.completion.findings import check_removed
@@ -45,6 +43,7 @@ from brokerless.log.recovery.plan import RecoveryPlan, plan_recovery
 from brokerless.log.seek import log_start_after_end
 from brokerless.log.segment import Chunk, check_checksums, scan
 from brokerless.log.settings.definitions import versions
+from brokerless.log.settings.topic import TopicSettings, has_remote_storage
 from brokerless.log.storage.files import File
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import is_remote
@@ -111,7 +110,7 @@ def plan_restart(
     *,
     clean: bool,
     directory: DirectoryRestart | None = None,
-    settings: RetentionSettings | None = None,
+    settings: TopicSettings | None = None,
     max_batch_bytes: int | None = None,
 ) -> Restart:
     """Return the dry run for one partition of a local directory. ``lines`` are its own in its log directory's
@@ -226,41 +225,38 @@ def plan_partition(
 ) -> Restart:
     """Plan the dry run for one partition by the state of the log directory that it is in, and by what its topic sets.
     Others, and what is raised, as in :func:`plan_restart`."""
+    settings = known_settings(directory, partition)
     restart = plan_restart(
         partition,
         state.of(partition),
         clean=state.was_clean,
         directory=directory,
-        settings=known_settings(directory, partition),
+        settings=settings,
         max_batch_bytes=max_batch_bytes,
     )
-    start = None if restart.refused else _tiered_start(partition, directory)
+    start = None if restart.refused else _tiered_start(partition, directory, settings)
     # LogLoader.load takes the checkpoint alone for the log start of a tiered log (isRemoteLogEnabled).
     return restart if start is None else replace(restart, log_start_offset=min(start, restart.log_start_offset))
 
 
-def _tiered_start(partition: PartitionPath, directory: DirectoryRestart | None) -> int | None:
+def _tiered_start(
+    partition: PartitionPath, directory: DirectoryRestart | None, settings: TopicSettings | None
+) -> int | None:
     """Return where a tiered log begins after a start, in remote storage; None where it begins on the disk."""
     place = partition.topic or "", partition.partition or 0
-    setting = read_topic_setting(partition.location, place[0], REMOTE_STORAGE)
     deletions = () if directory is None else directory.remote_deletions
-    if not is_enabled(setting) or any((each.topic, each.partition) == place for each in deletions):
+    if not has_remote_storage(settings or {}) or any((each.topic, each.partition) == place for each in deletions):
         return None
     moved = () if directory is None else directory.remote_log_starts
     after = (each.after for each in moved if (each.topic, each.partition) == place)
     return next(after, partition.log_start_offset)
 
 
-def known_settings(directory: DirectoryRestart | None, partition: PartitionPath) -> RetentionSettings | None:
-    """Return the settings of a partition's topic for retention. ``directory``: of its log directory; where only the
-    partition was opened, they are read from the metadata beside it. None where these do not know the topic."""
+def known_settings(directory: DirectoryRestart | None, partition: PartitionPath) -> TopicSettings | None:
+    """Return the settings of a partition's topic. ``directory``: of its log directory; where only the partition was
+    opened, they are read from the metadata beside it. None where these do not know the topic."""
     topic = partition.topic or ""
-    if directory is not None:
-        return directory.settings.get(topic)
-    if not is_in_metadata(partition.location, topic):
-        return None
-    found = {name: read_topic_setting(partition.location, topic, name) for name in RETENTION_SETTINGS}
-    return {name: value for name, value in found.items() if value is not None}
+    return read_topic_settings(partition.location, topic) if directory is None else directory.settings.get(topic)
 
 
 def _without_id(partition: PartitionPath) -> Finding | None:

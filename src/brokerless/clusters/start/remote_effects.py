@@ -10,9 +10,10 @@ from brokerless.clusters.start.remote_deletions import DeletedObjects, RemoteDel
 from brokerless.clusters.start.remote_log_starts import LoadedLog, RemoteLogStart, remote_log_starts
 from brokerless.clusters.start.results import Restart
 from brokerless.internals.metadata.cluster import Cluster
-from brokerless.internals.remote.storage import read_remote_storage, topic_settings
+from brokerless.internals.remote.storage import read_remote_storage
 from brokerless.kafka_names import TopicPartition
 from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.settings.topic import is_true
 from brokerless.log.storage.location import Location
 from brokerless.log.tiered.detection import remote_of
 from brokerless.log.tiered.options import Remote, with_tiered_options
@@ -61,7 +62,7 @@ def remote_effects(
     if cluster is None:
         return RemoteEffects()
     readers = served.values()
-    storage = read_remote_storage(cluster.topics, topic_settings(cluster), readers)
+    storage = read_remote_storage(cluster, readers)
     loaded: dict[TopicPartition, LoadedLog] = {}
     refused: set[TopicPartition] = set()
     for at, each in served.items():
@@ -83,7 +84,7 @@ def remote_effects(
     looked_for = {
         at: each
         for at, each in loaded.items()
-        if at not in deleted and cluster.settings_of(at[0]).get(_COPY_DISABLED, "").lower() != "true"
+        if at not in deleted and not is_true(cluster.settings_of(at[0]).get(_COPY_DISABLED))
     }
     moved = remote_log_starts(storage, cluster.topics, rows, node_id=node_id, loaded=looked_for)
     return RemoteEffects(

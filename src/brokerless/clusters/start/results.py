@@ -9,13 +9,14 @@ from brokerless.clusters.placement import Absent, Placement, Verdict
 from brokerless.clusters.remote_retention import Expired
 from brokerless.clusters.start.remote_deletions import RemoteDeletion
 from brokerless.clusters.start.remote_log_starts import RemoteLogStart
-from brokerless.clusters.start.retention_forecast import Retention, RetentionSettings
+from brokerless.clusters.start.retention_forecast import Retention
 from brokerless.clusters.start.transactions import EndedTransaction
 from brokerless.findings import Finding, Kind
 from brokerless.internals.groups.positions import LostPosition
 from brokerless.kafka_names import TopicPartition
 from brokerless.log.checkpoint.leader_epochs import Epochs
 from brokerless.log.recovery.misleading_indexes import IndexEffect
+from brokerless.log.settings.topic import TopicSettings
 from brokerless.offset_spans import Span
 from brokerless.text import short_html, short_repr
 
@@ -155,8 +156,8 @@ class DirectoryRestart:
     """Where its replicas are by the cluster's metadata."""
     absent: tuple[Absent, ...] = ()
     """The replicas of the cluster that should be here and are not; they are begun empty."""
-    settings: Mapping[str, RetentionSettings] = field(default_factory=dict[str, RetentionSettings])
-    """Of each topic, by the cluster's metadata."""
+    settings: Mapping[str, TopicSettings] = field(default_factory=dict[str, TopicSettings])
+    """Of each topic on this broker, by the cluster's metadata."""
     warnings: tuple[Finding, ...] = ()
     """What a broker starts with, and still does not work then."""
     unknown: str | None = None

@@ -11,29 +11,16 @@ broker (``tests/kafka/test_retention.py``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from brokerless.errors import UsageError
 from brokerless.findings import Finding
-from brokerless.internals.metadata.cluster import Cluster
 from brokerless.log import names
-from brokerless.log.config import DEFAULTS, CleanupPolicy, LogConfig
 from brokerless.log.recovery.misleading_indexes import last_time_entry, misread_age
 from brokerless.log.recovery.plan import RecoveryPlan
+from brokerless.log.settings.topic import TopicSettings, retention_config
 from brokerless.log.write.active_segment import SegmentState
 from brokerless.log.write.retention import ClosedSegment, before_start, expired
 from brokerless.log.write.segment_state import describe_for_retention
-
-_TOPIC, _BROKER = 2, 4
-"""``ConfigResource.Type``."""
-_POLICIES: Mapping[str, CleanupPolicy] = {
-    "": "", "delete": "delete", "compact": "compact",
-    "compact,delete": "compact,delete", "delete,compact": "compact,delete",
-}  # fmt: skip
-RetentionSettings = Mapping[str, str]
-RETENTION_SETTINGS = ("cleanup.policy", "retention.bytes", "retention.ms")
-"""Settings of topics that retention goes by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +31,7 @@ class Retention:
     """Log files and their sizes, from the first one on."""
     log_start_offset: int
     """Where the log begins then."""
-    settings: RetentionSettings
+    settings: TopicSettings
     """The settings that decide, by name."""
     defaults: tuple[str, ...]
     """Which of the settings are Kafka's defaults, as neither the topic nor the cluster sets them; a broker's
@@ -82,21 +69,13 @@ class Retention:
         return tuple(name for name in names if self.settings[name] != "-1")
 
 
-def settings_by_topic(cluster: Cluster) -> dict[str, RetentionSettings]:
-    """Return what the cluster's metadata sets for each topic, and for all of them by its brokers' defaults."""
-    defaults = cluster.configs.get((_BROKER, ""), {})
-    common = {name.removeprefix("log."): value for name, value in defaults.items() if name.startswith("log.")}
-    return {topic: {**common, **cluster.configs.get((_TOPIC, topic), {})} for topic in cluster.topics.values()}
-
-
-def expiring(plan: RecoveryPlan, topic: str | None, own: RetentionSettings | None, now_ms: int) -> Retention | None:
+def expiring(plan: RecoveryPlan, topic: str | None, own: TopicSettings | None, now_ms: int) -> Retention | None:
     """Return what retention deletes of a log that is loaded as planned. ``own``: the topic's settings, if they are
     known. None if nothing goes; of Kafka's own topics nothing does by default."""
     # KRaft's own log goes by its snapshots (KIP-630).
     if topic == names.CLUSTER_METADATA or (own is None and names.is_internal(topic)) or not plan.segments:
         return None
-    found = {name: (own or {})[name] for name in RETENTION_SETTINGS if name in (own or {})}
-    config = config_of(found)
+    config = retention_config(own or {})
     if config is None:
         return None
     recovered = {each.base_offset: each.result.state for each in plan.recovered}
@@ -119,7 +98,7 @@ def expiring(plan: RecoveryPlan, topic: str | None, own: RetentionSettings | Non
         gone,
         max(start, plan.log_start_offset),
         values,
-        defaults=tuple(name for name in values if name not in found),
+        defaults=tuple(name for name in values if name not in (own or {})),
         misread=tuple(each.finding for each in ages if each is not None),
         before_start=before,
     )
@@ -134,16 +113,3 @@ def _describe(plan: RecoveryPlan, base_offset: int, state: SegmentState | None) 
         return ClosedSegment(base_offset, plan.files.path(base_offset, "log").stat().st_size, read)
     (found,) = describe_for_retention(plan.files, [base_offset])
     return found if state is None else replace(found, size=state.size)
-
-
-def config_of(found: RetentionSettings) -> LogConfig | None:
-    """Return the configuration that settings make; None for settings that Kafka would not take."""
-    policy = ",".join(part.strip() for part in found.get("cleanup.policy", DEFAULTS.cleanup_policy).split(","))
-    try:
-        return LogConfig(
-            retention_ms=int(found.get("retention.ms", DEFAULTS.retention_ms)),
-            retention_bytes=int(found.get("retention.bytes", DEFAULTS.retention_bytes)),
-            cleanup_policy=_POLICIES[policy],
-        )
-    except (ValueError, KeyError, UsageError):
-        return None

@@ -41,7 +41,6 @@ class ResourceType(IntEnum):
 
 
 RESOURCE_TYPES = {int(each): each.name.lower().replace("_", "-") for each in ResourceType}
-REMOTE_STORAGE = "remote.storage.enable"
 """The setting of tiered topics (KIP-405)."""
 
 SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
@@ -125,24 +124,29 @@ class Cluster:
             for number, row in partitions.items()
         }
 
-    def settings_of(self, topic: str, *, with_defaults: bool = False) -> dict[str, str]:
-        """Return the settings that a topic has itself. ``with_defaults``: and those that are set for all brokers as
-        their default for topics, where the topic has none."""
-        own = self.configs.get((ResourceType.TOPIC, topic), {})
-        return {**self._topic_defaults(), **own} if with_defaults else dict(own)
+    def settings_of(self, topic: str) -> dict[str, str]:
+        """Return the settings that a topic has itself."""
+        return dict(self.configs.get((ResourceType.TOPIC, topic), {}))
 
-    def _topic_defaults(self) -> dict[str, str]:
-        defaults = self.configs.get((ResourceType.BROKER, ""), {})
+    def settings_by_topic(self, node_id: int | None = None) -> dict[str, dict[str, str]]:
+        """Return the settings that hold for each topic, as far as they were set in the running cluster: its own, or
+        else those of the broker ``node_id``, or else those of all brokers. What is in a ``server.properties`` is not
+        known."""
+        defaults = self._topic_defaults(node_id)
+        return {topic: {**defaults, **self.settings_of(topic)} for topic in self.topics.values()}
+
+    def settings_on(self, node_id: int | None, topic: str) -> dict[str, str]:
+        """Return the settings that hold for one topic; see :meth:`settings_by_topic`."""
+        return {**self._topic_defaults(node_id), **self.settings_of(topic)}
+
+    def _topic_defaults(self, node_id: int | None) -> dict[str, str]:
+        of_broker = {} if node_id is None else self.configs.get((ResourceType.BROKER, str(node_id)), {})
+        defaults = {**self.configs.get((ResourceType.BROKER, ""), {}), **of_broker}
         if not defaults:
             return {}
         # Of several synonyms, such as log.retention.hours, only the first can be set while a broker runs.
         called = {name: synonyms_of("topic", name)[:1] for name in settings_of("topic", versions()[-1])}
         return {name: defaults[own] for name, synonyms in called.items() for own in synonyms if own in defaults}
-
-    def is_tiered(self, topic: str) -> bool:
-        """Return whether a topic's ``remote.storage.enable`` is true."""
-        own = self.configs.get((ResourceType.TOPIC, topic), {})
-        return own.get(REMOTE_STORAGE, "").strip().lower() == "true"
 
 
 def read_cluster(

@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from brokerless.findings import Finding, Kind
-from brokerless.internals.metadata.cluster import REMOTE_STORAGE
 from brokerless.internals.remote.storage import (
     RemoteLogSegment,
     begun_segments,
     deleted_by_epochs,
-    is_enabled,
 )
 from brokerless.internals.remote.unread_segments import load_remote_metadata
-from brokerless.internals.topic_settings import is_in_metadata, read_topic_setting, topic_id_in_metadata
+from brokerless.internals.topic_settings import read_topic_settings, topic_id_in_metadata
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import epochs_of, load_leader_epochs
 from brokerless.log.checkpoint.partition_metadata import topic_id_of
 from brokerless.log.directory import PartitionPath
+from brokerless.log.settings.topic import has_remote_storage
 from brokerless.log.tiered.detection import is_tiered, without_remote
 
 
@@ -70,11 +69,12 @@ def _remote_segments(partition: PartitionPath, topic: str) -> tuple[bool, Sequen
     """Return whether a topic is tiered by the metadata beside a partition, and what that partition has in remote
     storage."""
     location = without_remote(partition.location)
-    setting = read_topic_setting(location, topic, REMOTE_STORAGE)
-    if not is_enabled(setting) and is_in_metadata(location, topic):
+    settings = read_topic_settings(location, topic)
+    is_enabled = settings is not None and has_remote_storage(settings)
+    if settings is not None and not is_enabled:
         return False, ()
     topic_id = topic_id_in_metadata(location, topic) or topic_id_of(partition.partition_metadata)
     if topic_id is None:
-        return is_enabled(setting), ()
+        return is_enabled, ()
     begun = begun_segments(load_remote_metadata(location).metadata)
-    return is_enabled(setting), begun.get((topic_id, partition.partition or 0), ())
+    return is_enabled, begun.get((topic_id, partition.partition or 0), ())

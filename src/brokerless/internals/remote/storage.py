@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 
 from brokerless.errors import BrokerlessError
 from brokerless.findings import Finding, Kind
-from brokerless.internals.metadata.cluster import REMOTE_STORAGE, Cluster, read_cluster
+from brokerless.internals.metadata.cluster import Cluster, read_cluster
 from brokerless.internals.remote.segment_metadata import RemoteMetadata, SegmentMetadata, read_remote_metadata
 from brokerless.kafka_names import TopicIdPartition
 from brokerless.log.directory import LogDirectory, PartitionPath, metadata_of, resolve
 from brokerless.log.names import REMOTE_LOG_METADATA
 from brokerless.log.offset_gaps import may_have_remote_offsets
+from brokerless.log.settings.topic import has_remote_storage
 from brokerless.log.storage.location import Location
 from brokerless.log.tiered.detection import remote_of
 from brokerless.progress import ignore
@@ -108,40 +109,27 @@ def remote_offsets_missing(path: str, first: int, text: str) -> Finding:
 
 
 def read_remote_storage(
-    names_by_id: Mapping[str, str],
-    settings: Mapping[str, Mapping[str, str]],
-    partitions: Iterable[PartitionPath],
-    max_batch_bytes: int | None = None,
+    cluster: Cluster, partitions: Iterable[PartitionPath], max_batch_bytes: int | None = None
 ) -> RemoteStorage:
     """Return what the settings of topics and those of ``partitions`` that are of ``__remote_log_metadata`` say; damage
-    in these is reported of them. Without a tiered topic, none of them is read. ``names_by_id``: all topics;
-    ``settings`` by name."""
-    topics = tiered_topics(names_by_id, settings)
+    in these is reported of them. Without a tiered topic, none of them is read."""
+    topics = tiered_topics(cluster)
     own = [each for each in partitions if topics and each.topic == REMOTE_LOG_METADATA]
     metadata = read_remote_metadata(own, ignore, max_batch_bytes)
-    return replace(remote_storage(names_by_id, settings, metadata), is_known=bool(own))
+    return replace(remote_storage(cluster, metadata), is_known=bool(own))
 
 
-def remote_storage(
-    names_by_id: Mapping[str, str], settings: Mapping[str, Mapping[str, str]], metadata: RemoteMetadata
-) -> RemoteStorage:
+def remote_storage(cluster: Cluster, metadata: RemoteMetadata) -> RemoteStorage:
     """Return what is in remote storage by metadata that was read."""
     whole = _segments(metadata, lambda each: each.state == _FINISHED)
-    return RemoteStorage(tiered_topics(names_by_id, settings), whole, is_known=True, begun=begun_segments(metadata))
+    return RemoteStorage(tiered_topics(cluster), whole, is_known=True, begun=begun_segments(metadata))
 
 
-def tiered_topics(names_by_id: Mapping[str, str], settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+def tiered_topics(cluster: Cluster) -> dict[str, str]:
     """Return the names of tiered topics, by ID."""
     return {
-        topic_id: topic
-        for topic_id, topic in names_by_id.items()
-        if is_enabled(settings.get(topic, {}).get(REMOTE_STORAGE))
+        topic_id: topic for topic_id, topic in cluster.topics.items() if has_remote_storage(cluster.settings_of(topic))
     }
-
-
-def is_enabled(setting: str | None) -> bool:
-    """Return whether a topic is tiered by its ``remote.storage.enable``."""
-    return setting is not None and setting.strip().lower() == "true"
 
 
 def begun_segments(metadata: RemoteMetadata) -> Mapping[TopicIdPartition, Sequence[RemoteLogSegment]]:
@@ -207,14 +195,9 @@ def load_remote_storage(directory: Location) -> RemoteStorage:
         cluster = None if metadata is None else read_cluster(metadata, ignore)
         if cluster is None:
             return RemoteStorage()
-        return read_remote_storage(cluster.topics, topic_settings(cluster), partitions)
+        return read_remote_storage(cluster, partitions)
     except BrokerlessError:
         return RemoteStorage()
-
-
-def topic_settings(cluster: Cluster) -> dict[str, dict[str, str]]:
-    """Return the settings that a cluster's metadata has of each topic itself."""
-    return {topic: cluster.settings_of(topic) for topic in cluster.topics.values()}
 
 
 _storage_of = lru_cache(maxsize=4)(load_remote_storage)

@@ -25,6 +25,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, resolve
 from brokerless.log.live_segments import is_gone, list_again, open_listed, with_current_listing
+from brokerless.log.settings.topic import CLEANUP_POLICY, cleanup_policies
 from brokerless.log.storage.files import File
 from brokerless.log.storage.location import Location
 from brokerless.log.tail import look_into
@@ -65,8 +66,8 @@ def is_running(directory: LogDirectory) -> bool:
 
 def is_compacted(topic: str, cluster: Cluster | None) -> bool:
     """Return whether a topic is compacted by its settings."""
-    policy = "" if cluster is None else cluster.settings_of(topic, with_defaults=True).get("cleanup.policy", "")
-    return "compact" in policy or topic in names.COMPACTED_BY_KAFKA
+    settings = {} if cluster is None else cluster.settings_on(None, topic)
+    return topic in names.COMPACTED_BY_KAFKA or "compact" in cleanup_policies(settings.get(CLEANUP_POLICY))
 
 
 def take_cut(directories: Sequence[LogDirectory], max_batch_bytes: int) -> BackupCut:

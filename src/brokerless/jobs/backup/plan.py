@@ -38,6 +38,7 @@ from brokerless.log.backups.snapshot import (
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.config import DEFAULTS
 from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.settings.topic import retention_config
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import is_local_within, refuse_repeated
 from brokerless.log.tiered.detection import snapshot_path
@@ -227,8 +228,8 @@ def by_expiry(tasks: Sequence[BackupTask], cluster: Cluster | None) -> list[int]
     """Return the indexes of tasks in the order in which retention deletes their oldest segments."""
 
     def expires(task: BackupTask) -> tuple[float, int]:
-        settings = {} if cluster is None else cluster.settings_of(task.place.topic, with_defaults=True)
-        retention = int(settings.get("retention.ms", DEFAULTS.retention_ms))
+        settings = {} if cluster is None else cluster.settings_on(None, task.place.topic)
+        retention = (retention_config(settings) or DEFAULTS).retention_ms
         oldest = [each.log.modified or 0 for files in task.files for each in files.paths[0].segments[:1]]
         return min(oldest, default=0) + (float("inf") if retention < 0 else retention), -task.size
 

@@ -13,10 +13,11 @@ from brokerless import clock
 from brokerless.clock import milliseconds
 from brokerless.errors import UsageError
 from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
-from brokerless.internals.topic_settings import is_in_metadata, read_topic_setting
+from brokerless.internals.topic_settings import read_topic_settings
 from brokerless.log import names
 from brokerless.log.config import DEFAULTS, with_segment_bytes
 from brokerless.log.directory import PartitionPath
+from brokerless.log.settings.topic import CLEANUP_POLICY, TopicSettings, cleanup_policies
 from brokerless.requests.writing import CompactRequest
 from brokerless.tables.read_options import bound
 
@@ -93,10 +94,11 @@ class CompactOptions:
             top_keys=self.top_keys if self.dry_run else 0,
             key_bytes=KEY_BYTES if self.key_bytes is None else self.key_bytes,
         )
+        of_topic = read_topic_settings(source.location, source.topic or "", others) or {}
         own: dict[str, int] = {}
         for name in _FROM_TOPIC:
             given = getattr(self, name, None)
-            value = _setting(source, name.replace("_", "."), others) if given is None else given
+            value = _number(of_topic, name.replace("_", ".")) if given is None else given
             if value is not None:
                 own[name] = value
         return replace(settings, **own)
@@ -123,11 +125,10 @@ def options_of(request: CompactRequest) -> CompactOptions:
 _FROM_TOPIC = ("delete_retention_ms", "min_compaction_lag_ms", "segment_bytes", "segment_index_bytes")
 
 
-def _setting(source: PartitionPath, name: str, others: Sequence[str]) -> int | None:
-    text = read_topic_setting(source.location, source.topic or "", name, others)
+def _number(settings: TopicSettings, name: str) -> int | None:
     try:
-        return None if text is None else int(text)
-    except ValueError:
+        return int(settings[name])
+    except (KeyError, ValueError):
         return None
 
 
@@ -137,9 +138,9 @@ def is_compacted(source: PartitionPath, checkpoint: int | None, others: Sequence
     of the topics that Kafka itself compacts; None where nothing says."""
     if source.topic == names.CLUSTER_METADATA:
         return False
-    policy = read_topic_setting(source.location, source.topic or "", "cleanup.policy", others)
-    if policy is not None:
-        return "compact" in [each.strip() for each in policy.split(",")]
+    settings = read_topic_settings(source.location, source.topic or "", others)
+    if settings is not None and CLEANUP_POLICY in settings:
+        return "compact" in cleanup_policies(settings[CLEANUP_POLICY])
     if checkpoint is not None or source.topic in names.COMPACTED_BY_KAFKA:
         return True
-    return False if is_in_metadata(source.location, source.topic or "", others) else None
+    return None if settings is None else False

@@ -12,14 +12,13 @@ from brokerless.errors import UnreadableError
 from brokerless.findings import Kind
 from brokerless.format.read.batch_headers import checksums_match
 from brokerless.format.read.decoder import Decoder, decode_whole
-from brokerless.internals.metadata.cluster import REMOTE_STORAGE
-from brokerless.internals.remote.storage import is_enabled
 from brokerless.jobs.erase.job import Erasure
 from brokerless.jobs.erase.selection import Matcher
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths
 from brokerless.log.live_segments import directory_as_it_lies
 from brokerless.log.segment import check_checksums, scan
+from brokerless.log.settings.topic import REMOTE_STORAGE, is_true
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.storage.paths import is_remote, local
 from brokerless.progress import Done, Report, ignore
@@ -73,7 +72,7 @@ def find_copies(
         topics = {each.topic: each for each in chosen if each.topic is not None}
         for topic, partition in sorted(topics.items()):
             read = partition.read_setting
-            if read is not None and is_enabled(read(partition.location, topic, REMOTE_STORAGE)):
+            if read is not None and is_true(read(partition.location, topic, REMOTE_STORAGE)):
                 found.append(Copy(topic, "tiered storage: segments that were moved there are not changed"))
         for each in directory.partitions:
             if each.topic == names.REMOTE_LOG_METADATA and each.size:

@@ -13,7 +13,7 @@ from brokerless.clusters.start.remote_deletions import remote_deletions, remote_
 from brokerless.findings import Finding, Kind
 from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.remote.segment_metadata import RemoteMetadata, read_remote_metadata
-from brokerless.internals.remote.storage import remote_storage, topic_settings
+from brokerless.internals.remote.storage import remote_storage, tiered_topics
 from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket
 from brokerless.jobs.rebuild.nodes import Node
 from brokerless.jobs.rebuild.replicas import HeldReplica
@@ -30,7 +30,7 @@ _TOPIC = "rlmm.config.remote.log.metadata.topic"
 
 def tiered_settings(cluster: Cluster, node: Node) -> dict[str, str]:
     """Return the settings of a broker's tiered storage; none where no topic is tiered, and for a controller."""
-    if not node.is_broker or not _tiered(cluster):
+    if not node.is_broker or not tiered_topics(cluster):
         return {}
     found = {
         "remote.log.storage.system.enable": "true",
@@ -84,7 +84,7 @@ def broken_epochs(
 ) -> Iterator[Finding]:
     """Yield checkpoints of leader epochs that a broker cannot parse, at which it ends. Copies get new ones; an error
     where a tiered partition's cannot be made again, as a start deletes its remote segments."""
-    tiered = _tiered(cluster)
+    tiered = sorted(tiered_topics(cluster).values())
     for each in (replica for replicas in held.values() for replica in replicas):
         entry, place = each.replica.paths.leader_epoch_checkpoint, (each.topic_id, each.replica.partition)
         found = () if entry is None else load_leader_epochs(entry.location).findings
@@ -114,11 +114,11 @@ def remote_findings(
 ) -> Iterator[Finding]:
     """Yield what a start of the rebuilt cluster deletes from the bucket, before all else, and which settings are in no
     metadata. ``place``: what findings name; ``remote``: as of :func:`epochs_after`."""
-    tiered = _tiered(cluster)
+    tiered = sorted(tiered_topics(cluster).values())
     if not tiered:
         return
     replicas = [each for there in held.values() for each in there]
-    storage = remote_storage(cluster.topics, topic_settings(cluster), metadata)
+    storage = remote_storage(cluster, metadata)
     rows = cluster.rows_by_id()
     deletions = [
         deletion
@@ -151,7 +151,3 @@ def _stand_in_epochs(found: FromBucket | None, node_id: int) -> dict[tuple[str, 
     """The leader epochs of what a node has of a bucket."""
     own = [] if found is None else [each.partition for each in found.stand_ins if each.node_id == node_id]
     return {(each.topic, each.partition): each.epochs for each in own}
-
-
-def _tiered(cluster: Cluster) -> list[str]:
-    return sorted(filter(cluster.is_tiered, cluster.topics.values()))

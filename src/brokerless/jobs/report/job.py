@@ -19,7 +19,7 @@ from brokerless.jobs.audit.advice import advice_for
 from brokerless.jobs.audit.job import PartitionAudit, audit_directory, audit_partitions
 from brokerless.jobs.audit.remote import local_part
 from brokerless.jobs.report.figures import Figures, read_figures
-from brokerless.jobs.report.page_rows import TopicSettings, read_settings
+from brokerless.jobs.report.page_rows import read_settings
 from brokerless.jobs.report.schemas import FIGURES
 from brokerless.jobs.report.topic_sizes import topic_sizes_table
 from brokerless.jobs.run.job import values_or_raise
@@ -27,6 +27,7 @@ from brokerless.jobs.run.types import HERE, RunOptions
 from brokerless.log.backups.snapshot import Snapshot
 from brokerless.log.checkpoint.meta_properties import clusters_of
 from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.settings.topic import TopicSettings
 from brokerless.progress import ignore
 from brokerless.values import Row
 

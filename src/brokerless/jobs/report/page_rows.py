@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from brokerless.internals.topic_settings import is_in_metadata, read_topic_setting
+from brokerless.internals.topic_settings import read_topic_settings
 from brokerless.log.directory import PartitionPath
+from brokerless.log.settings.topic import CLEANUP_POLICY, TopicSettings, cleanup_policies
 from brokerless.text import format_bytes
 from brokerless.values import Row
 
@@ -18,48 +18,32 @@ _DAY_MS = 86_400_000
 _UNITS = ((_DAY_MS, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"))
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSettings:
-    """A topic's settings by the cluster's metadata; None where it says nothing."""
-
-    is_known: bool
-    """Whether the metadata has the topic at all."""
-    policy: str | None = None
-    retention_ms: str | None = None
-    retention_bytes: str | None = None
-
-    def policy_text(self) -> str:
-        """Return the cleanup policy for people; Kafka's default where only a ``server.properties`` could say it."""
-        if not self.is_known:
-            return _UNKNOWN
-        return "delete (default)" if self.policy is None else self.policy or "none"
-
-    def retention_text(self) -> str:
-        """Return how long, and how much, is retained, for people."""
-        if not self.is_known:
-            return _UNKNOWN
-        if self.policy is not None and not self.policy.strip():
-            return "all records"
-        if self.policy is not None and "delete" not in self.policy.split(","):
-            return "all keys"
-        time = "7 days (default)" if self.retention_ms is None else _duration(self.retention_ms)
-        return time if self.retention_bytes in (None, "-1") else f"{time}, {_size(self.retention_bytes or '')}"
-
-
 def read_settings(partitions: Sequence[PartitionPath]) -> dict[str, TopicSettings]:
-    """Return the settings of each topic, as far as the metadata in the same log directory has them."""
-    found: dict[str, TopicSettings] = {}
-    for each in partitions:
-        if each.topic is None or each.topic in found:
-            continue
-        if not is_in_metadata(each.location, each.topic):
-            found[each.topic] = TopicSettings(is_known=False)
-            continue
-        names = ("cleanup.policy", "retention.ms", "retention.bytes")
-        found[each.topic] = TopicSettings(
-            True, *(read_topic_setting(each.location, each.topic, name) for name in names)
-        )
-    return found
+    """Return the settings of each topic that the metadata in the same log directory has."""
+    locations = {each.topic: each.location for each in partitions if each.topic is not None}
+    found = {topic: read_topic_settings(location, topic) for topic, location in locations.items()}
+    return {topic: settings for topic, settings in found.items() if settings is not None}
+
+
+def policy_text(settings: TopicSettings | None) -> str:
+    """Return the cleanup policy for people; Kafka's default where only a ``server.properties`` could say it. None: the
+    topic is not known."""
+    if settings is None:
+        return _UNKNOWN
+    policy = settings.get(CLEANUP_POLICY)
+    return "delete (default)" if policy is None else policy or "none"
+
+
+def retention_text(settings: TopicSettings | None) -> str:
+    """Return how long, and how much, is retained, for people. None: the topic is not known."""
+    if settings is None:
+        return _UNKNOWN
+    policies = cleanup_policies(settings.get(CLEANUP_POLICY))
+    if "delete" not in policies:
+        return "all keys" if policies else "all records"
+    time = _duration(settings["retention.ms"]) if "retention.ms" in settings else "7 days (default)"
+    size = settings.get("retention.bytes", "-1")
+    return time if size == "-1" else f"{time}, {_size(size)}"
 
 
 def topic_rows(
@@ -71,8 +55,10 @@ def topic_rows(
     for each in partitions:
         names = ("segments", "batches", "records", "sizeInBytes")
         start = {"topic": each["topic"], "partitions": 0, **dict.fromkeys(names, 0), "lag": None}
-        own = None if settings is None else settings.get(each["topic"] or "", TopicSettings(is_known=False))
-        start |= {"policy": own and own.policy_text(), "retention": own and own.retention_text()}
+        start |= {"policy": None, "retention": None}
+        if settings is not None:
+            own = settings.get(each["topic"] or "")
+            start |= {"policy": policy_text(own), "retention": retention_text(own)}
         row = found.setdefault(each["topic"], start | {"minTimestamp": None, "maxTimestamp": None})
         row["partitions"] += 1
         for name in names:

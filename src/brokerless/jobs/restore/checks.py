@@ -15,6 +15,7 @@ from brokerless.jobs.rebuild.from_snapshot.retention import retention_deletes
 from brokerless.jobs.restore.results import GroupRestore, Limits, TopicConfigs, TopicRestore
 from brokerless.log import names
 from brokerless.log.producer.transactions import open_transaction
+from brokerless.log.settings.topic import CLEANUP_POLICY, cleanup_policies, is_compacted
 from brokerless.text import format_bytes
 
 _UNLIMITED = 2**63 - 1
@@ -30,7 +31,7 @@ def limits_of(settings: TopicConfigs, now_ms: int) -> Limits:
     retention = _number(settings, _RETENTION_MS)
     before, after = (_furthest(settings, f"message.timestamp.{each}.max.ms") for each in ("before", "after"))
     keeps_time = settings.get("message.timestamp.type", "CreateTime") == "CreateTime"
-    deletes = "delete" in settings.get("cleanup.policy", "delete")
+    deletes = "delete" in cleanup_policies(settings.get(CLEANUP_POLICY))
     return Limits(
         expired_before=now_ms - retention
         if deletes and keeps_time and retention is not None and retention >= 0
@@ -64,8 +65,8 @@ def check_topic(topic: TopicRestore, path: str) -> Iterator[Finding]:
     yield from _check_configs(topic, path)
     yield from _check_retention(topic, path)
     yield from _check_refusals(topic, path)
-    policy, timestamps = topic.target.get("cleanup.policy", "delete"), topic.target.get("message.timestamp.type")
-    if "compact" in policy and topic.configs is not None and "compact" not in topic.configs.get("cleanup.policy", ""):
+    policy, timestamps = topic.target.get(CLEANUP_POLICY), topic.target.get("message.timestamp.type")
+    if is_compacted(topic.target) and topic.configs is not None and not is_compacted(topic.configs):
         text = f"{topic.topic} is compacted on the target, and was not in the source: only the last record of each key "
         yield Kind.TARGET_COMPACTS.at(path, f"{text}stays", expected="delete", found=policy)
     if timestamps == "LogAppendTime":
@@ -136,7 +137,7 @@ def _check_retention(topic: TopicRestore, path: str) -> Iterator[Finding]:
         found = f"retention.ms={topic.target.get(_RETENTION_MS)}"
         yield retention_deletes(path, text, found=found)
     limit = _number(topic.target, _RETENTION_BYTES)
-    if limit is None or limit < 0 or "delete" not in topic.target.get("cleanup.policy", "delete"):
+    if limit is None or limit < 0 or "delete" not in cleanup_policies(topic.target.get(CLEANUP_POLICY)):
         return
     over = sum(max(0, each.size - limit) for each in topic.partitions)
     if over:
@@ -172,7 +173,7 @@ def _check_refusals(topic: TopicRestore, path: str) -> Iterator[Finding]:
             text = f"{name}: {each.out_of_range} records have timestamps that the target refuses; set its "
             text += "message.timestamp.before.max.ms and message.timestamp.after.max.ms until they are restored"
             yield Kind.TIMESTAMP_REFUSED.at(path, text)
-        if each.without_key and "compact" in topic.target.get("cleanup.policy", ""):
+        if each.without_key and is_compacted(topic.target):
             text = f"{name}: {each.without_key} records have no key, and a compacted topic refuses such"
             yield Kind.KEY_MISSING.at(path, text)
 

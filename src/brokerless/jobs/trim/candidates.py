@@ -18,10 +18,10 @@ from typing import Literal
 from brokerless import clock
 from brokerless.clock import milliseconds
 from brokerless.clusters.directory_state import DirectoryState
-from brokerless.clusters.start.retention_forecast import RetentionSettings, config_of
 from brokerless.errors import UsageError
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath, SegmentPaths
+from brokerless.log.settings.topic import TopicSettings, has_remote_storage, retention_config
 from brokerless.log.storage.location import DirectoryEntry
 from brokerless.log.storage.segment_files import list_files
 from brokerless.log.write.retention import ClosedSegment, before_start, expired
@@ -86,7 +86,7 @@ class TrimLimits:
 
 
 def refusal(
-    partition: PartitionPath, settings: RetentionSettings | None, is_named: bool, was_compacted: bool
+    partition: PartitionPath, settings: TopicSettings | None, is_named: bool, was_compacted: bool
 ) -> str | None:
     """Return why nothing of a partition may go; None if it may. ``settings``: its topic's, None where they are not
     known; ``is_named``: the user has named the topic."""
@@ -96,9 +96,9 @@ def refusal(
         if was_compacted:
             return _COMPACTED
         return None if is_named else "its settings are not known, so that it may be compacted; name it with -t"
-    if settings.get("remote.storage.enable") == "true":
+    if has_remote_storage(settings):
         return "tiered: segments may not be in the remote storage yet"
-    config = config_of(settings)
+    config = retention_config(settings)
     if config is None:
         return "its settings cannot be read"
     # By an empty policy nothing goes by itself (KIP-1161, 4.2), as where retention has no bound.
@@ -106,7 +106,7 @@ def refusal(
 
 
 def candidates(
-    partition: PartitionPath, settings: RetentionSettings | None, state: DirectoryState, now_ms: int
+    partition: PartitionPath, settings: TopicSettings | None, state: DirectoryState, now_ms: int
 ) -> list[tuple[int, TrimmedSegment]]:
     """Return the segments of one partition that may go, from the oldest on, each with its place in the order."""
     lines = state.of(partition)
@@ -114,7 +114,7 @@ def candidates(
     closed = describe_for_retention(list_files(Path(partition.path)), [each.base_offset for each in partition.segments])
     start = partition.start_offset or 0
     deleted = before_start(closed, start)
-    config = None if settings is None else config_of(settings)
+    config = None if settings is None else retention_config(settings)
     gone = deleted if config is None else expired(closed, start, config, now_ms)
     found: list[tuple[int, TrimmedSegment]] = []
     for row, (each, following) in enumerate(pairwise(closed)):

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from brokerless.clusters.directory_state import load_directory_state
-from brokerless.clusters.start.retention_forecast import RetentionSettings, settings_by_topic
 from brokerless.errors import UnwritableError, UsageError
 from brokerless.internals.metadata.cluster import read_cluster
 from brokerless.internals.records import CONSUMER_OFFSETS
@@ -30,6 +29,7 @@ from brokerless.log.commit.commit import recover_commit
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.live_segments import as_it_lies, directory_as_it_lies
 from brokerless.log.names import CLUSTER_METADATA
+from brokerless.log.settings.topic import TopicSettings
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.directory_lock import lock_directory, only_writer
 from brokerless.log.storage.guarded_files import open_own
@@ -99,7 +99,7 @@ class Trim:
 class _KnownSettings:
     """The settings and committed offsets in a broker's log directories."""
 
-    settings: Mapping[str, RetentionSettings]
+    settings: Mapping[str, TopicSettings]
     """The settings of each topic."""
     committed: Mapping[tuple[str, int], Mapping[str, int]]
     """For each partition, the groups' committed offsets."""
@@ -170,10 +170,10 @@ def _unreadable(partition: PartitionPath) -> str | None:
 
 def _read_known(directories: Sequence[LogDirectory]) -> _KnownSettings:
     readers = [each for directory in directories for each in directory.partitions]
-    settings: dict[str, RetentionSettings] = {}
+    settings: dict[str, TopicSettings] = {}
     for each in readers:
         if each.topic == CLUSTER_METADATA:
-            settings |= settings_by_topic(read_cluster(each, ignore))
+            settings |= read_cluster(each, ignore).settings_by_topic()
     committed: dict[tuple[str, int], dict[str, int]] = {}
     offsets = [each for each in readers if each.topic == CONSUMER_OFFSETS]
     for row in state_rows(offsets, ("offsets",), ignore)["offsets"]:

@@ -35,6 +35,7 @@ from brokerless.jobs.diff.partition_diff import ONLY_ON, OTHER, Hand
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.directory import PartitionPath
+from brokerless.log.settings.topic import CLEANUP_POLICY, cleanup_policies
 
 _MOST_BATCHES = 1 << 12
 """Batches of a side that are decoded at once where many differ."""
@@ -308,7 +309,7 @@ def _policy(partition: PartitionPath) -> str | None:
         return partition.cleanup_policy
     if partition.read_setting is None or partition.topic is None or partition.topic == names.CLUSTER_METADATA:
         return None
-    return partition.read_setting(partition.location, partition.topic, "cleanup.policy")
+    return partition.read_setting(partition.location, partition.topic, CLEANUP_POLICY)
 
 
 def _is_compacted(partition: PartitionPath, policies: list[str], *, is_written: bool) -> bool | None:
@@ -318,7 +319,7 @@ def _is_compacted(partition: PartitionPath, policies: list[str], *, is_written: 
 
     An erasure, and a copy of records, has a cleaner's checkpoint of ours beside it, lest gaps be taken for lost
     segments: no cleaner was there."""
-    if partition.topic in names.COMPACTED_BY_KAFKA or any("compact" in each for each in policies):
+    if partition.topic in names.COMPACTED_BY_KAFKA or any("compact" in cleanup_policies(each) for each in policies):
         return True
     if policies:
         return False

@@ -11,7 +11,7 @@ from brokerless.clusters.disk import Disk
 from brokerless.clusters.missing_partitions import partition_missing
 from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind, Severity
-from brokerless.internals.metadata.cluster import REMOTE_STORAGE, Cluster, ResourceType
+from brokerless.internals.metadata.cluster import Cluster, ResourceType
 from brokerless.internals.remote.storage import remote_offsets_missing
 from brokerless.jobs.rebuild.adopted_topics import settings_lost
 from brokerless.jobs.rebuild.from_bucket.partitions import BucketPartition, ReplacedTopic, read_partitions
@@ -21,6 +21,7 @@ from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.checkpoint.topic_ids import random_id
 from brokerless.log.directory import resolve
 from brokerless.log.names import REMOTE_LOG_METADATA
+from brokerless.log.settings.topic import REMOTE_STORAGE
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import without_credentials
 from brokerless.log.tiered.detection import is_tiered, snapshot_path

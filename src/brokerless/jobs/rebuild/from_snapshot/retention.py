@@ -8,18 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from brokerless.clusters.start.retention_forecast import (
-    RETENTION_SETTINGS,
-    RetentionSettings,
-    config_of,
-    settings_by_topic,
-)
 from brokerless.findings import Finding, Kind
 from brokerless.internals.metadata.cluster import Cluster, ResourceType
 from brokerless.log import names
 from brokerless.log.backups.snapshot import SnapshotSegment
 from brokerless.log.backups.state import SnapshotState
 from brokerless.log.config import LogConfig
+from brokerless.log.settings.topic import CLEANUP_POLICY, RETENTION_SETTINGS, TopicSettings, retention_config
 from brokerless.log.write.retention import ClosedSegment, expired
 from brokerless.text import count_of, format_bytes
 
@@ -46,7 +41,7 @@ def pause_retention(cluster: Cluster) -> tuple[PausedRetention, ...]:
     """Set ``retention.ms`` to -1 for all topics of which anything is deleted by it, but for Kafka's own; return what it
     was."""
     found: list[PausedRetention] = []
-    for topic, settings in sorted(settings_by_topic(cluster).items()):
+    for topic, settings in sorted(cluster.settings_by_topic().items()):
         config = _config(topic, settings)
         if config is None or not config.deletes or config.retention_ms < 0:
             continue
@@ -59,7 +54,7 @@ def pause_retention(cluster: Cluster) -> tuple[PausedRetention, ...]:
 def retention_findings(state: SnapshotState, cluster: Cluster, now_ms: int, place: str) -> Iterator[Finding]:
     """Yield a finding for each topic of which retention deletes stored segments at ``now_ms``. What is restored has
     longer ones, if anything, which go later. ``place``: what findings name."""
-    settings = settings_by_topic(cluster)
+    settings = cluster.settings_by_topic()
     gone: dict[str, list[SnapshotSegment]] = {}
     for each in state.snapshot.partitions:
         config = _config(each.topic, settings[each.topic]) if each.topic in settings else None
@@ -78,9 +73,9 @@ def retention_deletes(place: str, text: str, found: str) -> Finding:
     return Kind.RETENTION_DELETES.at(place, text, found=found)
 
 
-def _finding(topic: str, settings: RetentionSettings, segments: list[SnapshotSegment], place: str) -> Finding:
+def _finding(topic: str, settings: TopicSettings, segments: list[SnapshotSegment], place: str) -> Finding:
     size, records = sum(each.size_in_bytes for each in segments), sum(each.records for each in segments)
-    values = {name: settings[name] for name in RETENTION_SETTINGS if name in settings and name != "cleanup.policy"}
+    values = {name: settings[name] for name in RETENTION_SETTINGS if name in settings and name != CLEANUP_POLICY}
     by = ", ".join(f"{name}={value}" for name, value in values.items() if value != "-1")
     by = by or f"{RETENTION_MS}={LogConfig().retention_ms}, Kafka's default"
     text = f"{topic}: up to {count_of(records, 'record')} ({format_bytes(size)}) are past its retention, and deleted "
@@ -88,7 +83,6 @@ def _finding(topic: str, settings: RetentionSettings, segments: list[SnapshotSeg
     return retention_deletes(place, text, found=by)
 
 
-def _config(topic: str, settings: RetentionSettings) -> LogConfig | None:
+def _config(topic: str, settings: TopicSettings) -> LogConfig | None:
     """Return by what a topic is deleted; None for Kafka's own topics, which set what they need."""
-    own = {name: settings[name] for name in RETENTION_SETTINGS if name in settings}
-    return None if names.is_internal(topic) else config_of(own)
+    return None if names.is_internal(topic) else retention_config(settings)

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from brokerless.clusters.disk import Disk
-from brokerless.clusters.start.retention_forecast import config_of
 from brokerless.errors import UsageError
-from brokerless.internals.metadata.cluster import Cluster, ResourceType
+from brokerless.internals.metadata.cluster import Cluster
 from brokerless.jobs.rebuild.from_bucket.partitions import BucketPartition, ReplacedTopic
 from brokerless.jobs.rebuild.from_bucket.plan import BucketOptions, read_bucket, transaction_open
 from brokerless.log import names
 from brokerless.log.backups.snapshot import SnapshotPartition
+from brokerless.log.settings.topic import CLEANUP_POLICY, cleanup_policies
 from brokerless.progress import Report
 
 
@@ -47,9 +47,8 @@ def remaining_in_bucket(
 def _remains(partition: SnapshotPartition, cluster: Cluster) -> bool:
     if cluster.topics.get(partition.topic_id) != partition.topic or names.is_internal(partition.topic):
         return False
-    own = cluster.configs.get((ResourceType.TOPIC, partition.topic), {})
-    config = config_of({name: own[name] for name in ("cleanup.policy",) if name in own})
-    return config is not None and config.cleanup_policy == "delete"
+    policy = cluster.settings_of(partition.topic).get(CLEANUP_POLICY)
+    return cleanup_policies(policy) == ("delete",)
 
 
 def _up_to_end(partition: BucketPartition, known: SnapshotPartition) -> BucketPartition:

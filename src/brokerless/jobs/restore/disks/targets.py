@@ -14,7 +14,6 @@ from pathlib import Path
 from brokerless.clusters.directory_state import load_directory_state, running_broker
 from brokerless.clusters.metadata_replicas import best_of, load_replica
 from brokerless.clusters.start.directory_files import load_properties
-from brokerless.clusters.start.retention_forecast import settings_by_topic
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.metadata.cluster import Cluster, read_cluster
@@ -107,7 +106,7 @@ def load_target(
         text = "none of these directories has __cluster_metadata-0, which says where partitions belong"
         raise UsageError(f"{paths[0]}: {text}; give one of the cluster's that has, with --metadata")
     cluster = read_cluster(best.paths, ignore, best.end_offset, max_batch_bytes)
-    return StoppedCluster(tuple(disks), cluster, best.paths.path, settings_by_topic(cluster))
+    return StoppedCluster(tuple(disks), cluster, best.paths.path, cluster.settings_by_topic())
 
 
 def _resolve(path: str) -> LogDirectory:

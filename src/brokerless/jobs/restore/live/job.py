@@ -45,6 +45,7 @@ from brokerless.jobs.restore.results import (
 from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath
+from brokerless.log.settings.topic import is_compacted
 from brokerless.log.storage.paths import full_path
 from brokerless.progress import Done, Report
 from brokerless.requests.recovery import RestoreRequest
@@ -277,9 +278,8 @@ def _send_all(
                 ) as rows:
                     pending = None
                     if not map_.is_new:
-                        is_compacted = "compact" in settings.get("cleanup.policy", "")
                         matched[place], pending = resume(
-                            map_, target, place, bounds=bounds[place], rows=rows, is_compacted=is_compacted
+                            map_, target, place, bounds=bounds[place], rows=rows, is_compacted=is_compacted(settings)
                         )
                         if matched[place].foreign:
                             interrupted.append(place)

@@ -157,6 +157,11 @@ class LogDirectory:
     def path(self) -> str:
         return self.location.path
 
+    @property
+    def is_local_log_directory(self) -> bool:
+        """Whether it is a log directory, and on this machine, as those of a broker are."""
+        return self.kind == "log-directory" and not self.location.is_remote
+
 
 def order(partition: PartitionPath) -> tuple[str, int, str]:
     """Return the key that partitions are sorted by."""

@@ -37,7 +37,7 @@ from brokerless.kafka_names import TopicPartition
 from brokerless.log.checkpoint.meta_properties import MetaProperties
 from brokerless.log.directory import LogDirectory, PartitionPath, metadata_of
 from brokerless.log.settings.definitions import find_version, versions
-from brokerless.log.storage.paths import is_remote, refuse_repeated
+from brokerless.log.storage.paths import refuse_repeated
 from brokerless.log.tiered.options import Remote
 
 
@@ -54,7 +54,7 @@ def plan_directories(
     the Kafka that starts, the newest that is known by default; ``bucket``: of tiered topics, or several, whose objects
     are counted. Raises :class:`UsageError` for a version that is not known, and :class:`UnreadableError` for a
     bucket."""
-    own = [each for each in directories if each.kind == "log-directory" and not is_remote(each.path)]
+    own = [each for each in directories if each.is_local_log_directory]
     refuse_repeated((each.path for each in own), "a broker ends at a log directory that it has twice")
     now_ms = clock.now() if now_ms is None else now_ms
     kafka = versions()[-1] if version is None else find_version(version)

@@ -91,7 +91,7 @@ def foresee_start(
         version = find_version(version)
     if not any(map(is_started_on, directories)):
         return {}
-    own = {each.path: each for each in directories if each.kind == "log-directory" and not is_remote(each.path)}
+    own = {each.path: each for each in directories if each.is_local_log_directory}
     reading = _StartReading(max_batch_bytes, with_partitions)
     if version is not None:
         return {path: replace(each, version=version) for path, each in _outcomes(own, version, reading, done).items()}
@@ -255,5 +255,4 @@ def _has_nothing(path: str) -> bool:
 
 def is_started_on(directory: LogDirectory) -> bool:
     """Return whether a directory is a broker's own, by its ``meta.properties``, and local."""
-    is_local = directory.kind == "log-directory" and not is_remote(directory.path)
-    return is_local and any(each.name == names.META_PROPERTIES for each in directory.files.values())
+    return directory.is_local_log_directory and names.META_PROPERTIES in directory.files

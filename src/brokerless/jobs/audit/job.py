@@ -243,7 +243,7 @@ def _of_directory(
 ) -> Iterator[Finding]:
     elsewhere = () if start is None else start.elsewhere
     yield from check_directory(directory, state, running_broker(state) is not None, elsewhere)
-    if directory.kind == "log-directory" and not is_remote(directory.path) and not is_joined(directory.location):
+    if directory.is_local_log_directory and not is_joined(directory.location):
         reported = {
             each.path for each in directory.partitions for one in each.findings if one.kind == Kind.REMOTE_OFFSETS
         }

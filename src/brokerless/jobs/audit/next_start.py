@@ -14,7 +14,6 @@ from brokerless.clusters.start.start import StartOutcome, foresee_start, is_star
 from brokerless.findings import Finding
 from brokerless.jobs.audit.remote import local_part
 from brokerless.log.directory import LogDirectory, metadata_of
-from brokerless.log.storage.paths import is_remote
 
 
 def check_start(
@@ -30,7 +29,7 @@ def check_start(
 
 
 def _of_start(directory: LogDirectory, audited: Collection[str], start: StartOutcome | None) -> Iterator[Finding]:
-    if directory.kind != "log-directory" or is_remote(directory.path):
+    if not directory.is_local_log_directory:
         return
     if start is None and not is_started_on(directory):
         yield from _placements(directory)

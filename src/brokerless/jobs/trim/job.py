@@ -34,7 +34,7 @@ from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.directory_lock import lock_directory, only_writer
 from brokerless.log.storage.guarded_files import open_own
 from brokerless.log.storage.location import Location
-from brokerless.log.storage.paths import directory_name, is_remote
+from brokerless.log.storage.paths import directory_name
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.write.segment_state import put_aside
 from brokerless.progress import ignore
@@ -119,7 +119,7 @@ def plan(
 
     Raises :class:`UsageError` for anything but a local log directory, and :class:`UnreadableError`.
     """
-    if directory.kind != "log-directory" or is_remote(directory.path):
+    if not directory.is_local_log_directory:
         raise UsageError(f"{directory.path}: give a broker's log directory on this machine, of which segments can go")
     directory = directory_as_it_lies(directory)
     if names.TRIM_MARK in directory.files:
@@ -224,7 +224,7 @@ def trim(
     Raises :class:`UsageError` also if a broker runs on the directory, and :class:`UnwritableError`.
     """
     with ExitStack() as stack:
-        if apply and directory.kind == "log-directory" and not is_remote(directory.path):
+        if apply and directory.is_local_log_directory:
             stack.enter_context(unwritable(directory.path))
             stack.enter_context(lock_directory(directory.path, exclusive=True))
             recover_commit(Path(directory.path))

@@ -33,7 +33,7 @@ class NewPartitions:
         """Those that were not there when the directories were listed."""
         new = cls(is_wanted)
         for each in directories:
-            if each.kind == "log-directory" and not each.location.is_remote:
+            if each.is_local_log_directory:
                 listed = (*each.partitions, *each.others)
                 new._seen[each.location.local] = {partition.location.name for partition in listed}
         return new

@@ -37,6 +37,10 @@ class WrongJsonError(ValueError):
     names alone: those of members, and one that is none of those that may be there."""
 
 
+class RepeatedNameError(WrongJsonError):
+    """An object of JSON that has one name twice."""
+
+
 class Value(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """A document of ours, or a part of one: immutable, members in camelCase, and none that it does not know."""
 
@@ -81,16 +85,17 @@ def parse_json(data: bytes) -> Any:
     :class:`WrongJsonError`."""
     try:
         return json.loads(
-            data.decode(), object_pairs_hook=_members, parse_constant=_refuse_constant, parse_float=_finite
+            data.decode(), object_pairs_hook=distinct_members, parse_constant=_refuse_constant, parse_float=_finite
         )
     except (ValueError, RecursionError) as error:
         raise WrongJsonError(str(error) if isinstance(error, WrongJsonError) else "this is not JSON") from error
 
 
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def distinct_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the members of an object of JSON, as an ``object_pairs_hook``. Raises :class:`RepeatedNameError`."""
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise WrongJsonError("a member comes twice")
+        raise RepeatedNameError("a JSON object has one name twice")
     return found
 
 

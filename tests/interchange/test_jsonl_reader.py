@@ -230,7 +230,7 @@ REFUSED = [
     (b"[1]", "this is not a JSON object"),
     (b'{"key":"k"}', "there is no 'value'"),
     (b'{"value":"v","val":1}', "a record has no 'val'"),
-    (b'{"value":"v","value":"w"}', "a name is there twice in one object"),
+    (b'{"value":"v","value":"w"}', "a JSON object has one name twice"),
     (b'{"value":5}', "'value' is neither a string nor null nor {\"base64\": \"...\"}"),
     (b'{"value":{"base64":"AA==","x":1}}', "'value' is neither"),
     (b'{"value":{"base64":5}}', "'value' is neither"),

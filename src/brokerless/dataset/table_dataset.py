@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 from typing import Any, Protocol, cast
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow.fs as fs
 
 from brokerless.dataset.pruning import Expression, both, columns_of
 from brokerless.errors import UsageError
+from brokerless.tables.partition_tables import first_rows
 from brokerless.tables.read_options import whole_number
 
 BATCH_ROWS = 1 << 17
@@ -203,11 +205,8 @@ class TableScanner:
     def head(self, num_rows: int) -> pa.Table:
         """Return the first rows; nothing more is read."""
         num_rows = whole_number("num_rows", num_rows) or 0
-        found: list[pa.RecordBatch] = []
         with closing(cast("Generator[pa.RecordBatch]", self.to_batches())) as batches:
-            while num_rows > 0 and (batch := next(batches, None)) is not None:
-                found.append(batch.slice(0, num_rows))
-                num_rows -= batch.num_rows
+            found = [batch for batch, _ in first_rows(zip(batches, repeat(None), strict=False), num_rows)]
         return pa.Table.from_batches(found, self.projected_schema)
 
     def take(self, indices: Any) -> pa.Table:

@@ -23,6 +23,7 @@ from brokerless.format.columns import SLACK
 from brokerless.interchange.jsonl_writer import BytesMode
 from brokerless.schemas import RECORDS
 from brokerless.tables.rows import headers_column
+from brokerless.values import RepeatedNameError, distinct_members
 
 MAX_LINE_BYTES = 64 << 20
 """What a line may have, unless the caller says otherwise."""
@@ -257,9 +258,11 @@ def _row(line: bytes, mode: BytesMode) -> dict[str, Any]:
     if len(line) > _LARGE:
         _check_large(line)
     try:
-        members = json.loads(line, object_pairs_hook=_object, parse_constant=_no_constant)
+        members = json.loads(line, object_pairs_hook=distinct_members, parse_constant=_no_constant)
     except _LineError:
         raise
+    except RepeatedNameError as error:
+        raise _LineError(str(error)) from None
     except (ValueError, RecursionError) as error:
         if (text := _of_console(line)) is not None:
             raise _LineError(text) from None
@@ -291,13 +294,6 @@ def _row(line: bytes, mode: BytesMode) -> dict[str, Any]:
         raise _LineError("'isControl' is neither true nor false")
     row["isControl"] = flag or is_control
     return row
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        raise _LineError("a name is there twice in one object")
-    return members
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -15,7 +15,7 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.names import is_internal
 from brokerless.log.storage import paths
 from brokerless.progress import ignore
-from brokerless.tables.partition_tables import first_rows, read_records
+from brokerless.tables.partition_tables import read_records
 from brokerless.tables.read_options import ReadOptions
 from brokerless.typed.records import Failures, inner_columns
 from brokerless.typed.resolve import WHOLE_BYTES, resolve_topic
@@ -74,9 +74,7 @@ class TopicTypes:
 
     def _first(self, partitions: Sequence[PartitionPath]) -> Iterator[pa.RecordBatch]:
         for each in partitions:
-            yield from first_rows(
-                read_records([each], replace(self._reading, columns=["key", "value", "headers"])), _FIRST
-            )
+            yield from read_records([each], replace(self._reading, columns=["key", "value", "headers"], limit=_FIRST))
 
     def _keep(self, topic: str, found: TopicType) -> None:
         sides = [each if each.format == SCHEMA else _BYTES for each in (found.key, found.value)]

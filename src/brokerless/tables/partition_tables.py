@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,27 +31,23 @@ def read_records(partitions: Iterable[PartitionPath], options: ReadOptions) -> p
 
 def _read_in_turn(partitions: Iterable[PartitionPath], options: ReadOptions) -> Iterator[pa.RecordBatch]:
     for each in partitions:
-        batches = (batch for batch, _ in read_prepared(each, options))
-        if options.limit is None:
-            yield from batches
-            continue
         left = options.limit
-        for batch in first_rows(batches, left):
-            left -= batch.num_rows
+        for batch, _ in read_prepared(each, options):
+            left = None if left is None else left - batch.num_rows
             yield batch
-        options = replace(options, limit=left)
-        if not left:
+        if left == 0:
             return
+        options = replace(options, limit=left)
 
 
 def read_prepared(
     partition: PartitionPath, options: ReadOptions, prepare: Prepare | None = None
 ) -> Iterator[tuple[pa.RecordBatch, Any]]:
     """Return the records of one partition, and for each record batch what ``prepare`` makes of it in the thread that
-    decoded it; None where no thread did. The limit says how many records will be taken; it ends nothing here."""
+    decoded it; None where no thread did, and where the limit cuts the record batch."""
     from brokerless.tables.prepared_records import prepared_records
 
-    return prepared_records(partition, options, prepare)
+    return first_rows(prepared_records(partition, options, prepare), options.limit)
 
 
 def read_batches(
@@ -215,9 +211,16 @@ def offset_for_time(
     return found[0] if stable is None or found[0] < stable else None
 
 
-def first_rows(batches: Iterator[pa.RecordBatch], limit: int) -> Generator[pa.RecordBatch]:
-    """Yield at most so many rows; nothing more is read then."""
-    left = limit
-    while left > 0 and (batch := next(batches, None)) is not None:
-        yield batch.slice(0, left)
-        left -= batch.num_rows
+def first_rows(
+    batches: Iterator[tuple[pa.RecordBatch, Any]], limit: int | None
+) -> Iterator[tuple[pa.RecordBatch, Any]]:
+    """Yield at most so many rows of record batches, and what was made of each that is not cut; nothing more is read
+    then. None yields all."""
+    while limit is None or limit > 0:
+        if (following := next(batches, None)) is None:
+            return
+        batch, prepared = following
+        rows = batch.num_rows
+        yield (batch, prepared) if limit is None or rows <= limit else (batch.slice(0, limit), None)
+        limit = None if limit is None else limit - rows
+        del following, batch, prepared  # freed before the next one is read

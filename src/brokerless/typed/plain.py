@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from brokerless.typed.merge import decimal_of, merge_types
 from brokerless.typed.times import Moment
+from brokerless.values import distinct_members
 
 Parse = Callable[[bytes], Any]
 """Of one payload: its value. Raises ValueError (RecursionError) for what is none."""
@@ -56,11 +57,9 @@ def _uuid(data: bytes) -> str:
 
 def parse_json(data: bytes, parse_float: Callable[[str], float] = float) -> Any:
     """Parse JSON, in UTF-8. Names that come twice, and NaN, are refused: one of them would be lost."""
-    return json.loads(data.decode(), object_pairs_hook=_object, parse_constant=_no_constant, parse_float=parse_float)
-
-
-class RepeatedNameError(ValueError):
-    """An object of JSON that has one name twice."""
+    return json.loads(
+        data.decode(), object_pairs_hook=distinct_members, parse_constant=_no_constant, parse_float=parse_float
+    )
 
 
 class _WrittenFloat(float):
@@ -73,13 +72,6 @@ class _WrittenFloat(float):
         own = super().__new__(cls, text)
         own.text = text
         return own
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise RepeatedNameError("a JSON object has one name twice")
-    return found
 
 
 def _no_constant(name: str) -> Any:

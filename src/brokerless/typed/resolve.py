@@ -18,7 +18,7 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.ranges import Range
 from brokerless.log.seek import end_offset
 from brokerless.progress import ignore
-from brokerless.tables.partition_tables import first_rows, read_records
+from brokerless.tables.partition_tables import read_records
 from brokerless.tables.read_options import ReadOptions
 from brokerless.typed import framing, plain
 from brokerless.typed.framing import CONFLUENT, NULL, UNFRAMED
@@ -38,6 +38,7 @@ from brokerless.typed.topic_type import (
     TopicType,
     UsedSchema,
 )
+from brokerless.values import RepeatedNameError
 
 _FIRST = 64
 """Rows of a batch that are decoded one by one, which nearly always have all there is of a type."""
@@ -95,7 +96,7 @@ def _read_beginnings(partitions: Sequence[PartitionPath], options: ReadOptions) 
         if end is not None:
             starts.append(max(end - _OF_SEGMENT, 0))
         for start in starts:
-            yield from first_rows(read_records([partition], replace(options, range=Range(start))), _OF_SEGMENT)
+            yield from read_records([partition], replace(options, range=Range(start), limit=_OF_SEGMENT))
 
 
 def _other_text(column: Column, rows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -365,7 +366,7 @@ def _is_exceptional(value: bytes) -> bool:
         return True
     try:
         plain.parse_json(text.removeprefix(codecs.BOM_UTF8))
-    except plain.RepeatedNameError:
+    except RepeatedNameError:
         return True
     except (ValueError, RecursionError):
         return False

@@ -13,7 +13,7 @@ from brokerless.findings import Finding, Kind
 from brokerless.log.directory import PartitionPath
 from brokerless.log.names import is_internal
 from brokerless.progress import Done, ignore
-from brokerless.tables.partition_tables import first_rows, read_records
+from brokerless.tables.partition_tables import read_records
 from brokerless.tables.read_options import ReadOptions
 from brokerless.text import short_html, short_repr
 from brokerless.typed.framing import CONFLUENT
@@ -170,8 +170,7 @@ def _begin_with_times(side: SideType, partitions: Sequence[PartitionPath]) -> bo
         return False
     looked_at = 0
     for each in partitions:
-        options = ReadOptions(["value", "timestamp"], on_damage=ignore)
-        for batch in first_rows(read_records([each], options), _LOOKED_AT):
+        for batch in read_records([each], ReadOptions(["value", "timestamp"], limit=_LOOKED_AT, on_damage=ignore)):
             times = arrow.numbers(batch.column("timestamp"), np.int64).tolist()
             for value, time in zip(arrow.values(batch.column("value")), times, strict=True):
                 if value is not None:

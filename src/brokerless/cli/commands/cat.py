@@ -229,24 +229,19 @@ def _print_partition(task: _PrintTask, done: Done) -> Iterator[Printed]:
 
         failures = Failures()
     damages: list[Finding] = []
-    left: int | None = task.run.options.limit
 
     def prepare(batch: pa.RecordBatch) -> list[bytes | memoryview] | None:
         return list(view(batch)) if batch.nbytes < _LARGE else None
 
     in_threads = prepare if task.topic_type is None else None
     try:
-        for batch, text in _read(task, task.paths, columns, report=damages.append, done=done, prepare=in_threads):
+        limit = task.run.options.limit
+        for batch, text in _read(task, columns, limit, report=damages.append, done=done, prepare=in_threads):
             yield from damages
             damages.clear()
-            shown = batch if left is None else batch.slice(0, left)
-            decoded = shown if task.topic_type is None or failures is None else failures.decode(task.topic_type, shown)
-            blocks = view(decoded) if text is None or shown.num_rows < batch.num_rows else text
-            yield shown.num_rows, blocks
-            left = None if left is None else left - shown.num_rows
-            del batch, text, shown, decoded, blocks  # freed before the next one is read
-            if left == 0:
-                break
+            decoded = batch if task.topic_type is None or failures is None else failures.decode(task.topic_type, batch)
+            yield batch.num_rows, view(decoded) if text is None else text
+            del batch, text, decoded  # freed before the next one is read
         yield from damages
         yield from () if failures is None else failures.findings(task.paths.path)
     except UnreadableError as error:
@@ -371,17 +366,15 @@ def _types(run: _CatRun, partitions: Sequence[PartitionPath]) -> dict[str | None
     """The types of each topic, by the records that are to be printed; empty where nothing is decoded."""
     if run.decoding is None:
         return {}
-    from brokerless.tables.partition_tables import first_rows
     from brokerless.typed.records import resolve_types
 
     def read(own: Sequence[PartitionPath], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for each in own:
             with suppress(UnreadableError):  # which is reported when it is printed
                 task = _PrintTask(run, each, None, run.options.jobs)
-                read = _read(task, each, list(names), report=ignore, done=ignore)
-                batches = (batch for batch, _ in read)
                 limit = None if run.printed else run.options.limit
-                yield from batches if limit is None else first_rows(batches, limit)
+                read = _read(task, list(names), limit, report=ignore, done=ignore)
+                yield from (batch for batch, _ in read)
 
     return resolve_types(partitions, run.decoding, read)
 
@@ -401,20 +394,21 @@ def _range(run: _CatRun) -> Range:
 
 def _read(
     task: _PrintTask,
-    partition: PartitionPath,
     columns: list[str],
+    limit: int | None,
     report: Report,
     done: Done,
     prepare: Prepare | None = None,
 ) -> Iterator[tuple[pa.RecordBatch, Any]]:
-    """The records of a partition that are to be printed, and what ``prepare`` made of them, if it was called."""
+    """The records of a partition that are to be printed, at most so many, and what ``prepare`` made of them, if it was
+    called."""
     from brokerless.log.ranges import Range
     from brokerless.progress import ignore
-    from brokerless.tables.partition_tables import read_batches, read_prepared
+    from brokerless.tables.partition_tables import first_rows, read_batches, read_prepared
     from brokerless.tables.read_options import ReadOptions
     from brokerless.views.records.tail import tail
 
-    run, options = task.run, task.run.options
+    run, options, partition = task.run, task.run.options, task.paths
     select = _printed_records(task, columns)
     names = columns if select is None else [*dict.fromkeys([*columns, "key", "value", "headers"])]
     requested = ReadOptions(
@@ -423,15 +417,15 @@ def _read(
         isolation=options.isolation,
         control=options.control,
         filter=run.selection,
-        limit=options.limit if select is None else None,
+        limit=limit if select is None and options.tail is None else None,
         max_batch_bytes=options.max_batch_bytes,
         on_damage=report,
         done=done,
         jobs=task.jobs,
     )
     if options.tail is None:
-        for batch, text in read_prepared(partition, requested, prepare):
-            yield (batch, text) if select is None else (select(batch), None)
+        pairs = read_prepared(partition, requested, prepare)
+        yield from pairs if select is None else first_rows(((select(batch), None) for batch, _ in pairs), limit)
         return
     findings: list[Finding] = []
 
@@ -441,8 +435,8 @@ def _read(
         pairs = read_prepared(partition, replace(requested, range=own, on_damage=findings.append, done=ignore))
         return (batch if select is None else select(batch) for batch, _ in pairs)
 
-    for batch in tail(options.tail, read_batches([partition], ["lastOffset", "count"], on_damage=ignore), read):
-        yield batch, None
+    last = tail(options.tail, read_batches([partition], ["lastOffset", "count"], on_damage=ignore), read)
+    yield from first_rows(((batch, None) for batch in last), limit)
     for finding in findings:
         report(finding)
     done(partition.size)

@@ -106,7 +106,7 @@ TESTED_IN = {
     "jobs/rebuild/node_directories": "jobs/rebuild/test_job.py",
     "jobs/rebuild/partition_states": "jobs/rebuild/test_job.py",
     "jobs/rebuild/plan": "jobs/rebuild/test_job.py",
-    "jobs/rebuild/server_properties": "jobs/rebuild/test_nodes.py",
+    "jobs/rebuild/registrations": "jobs/rebuild/test_nodes.py",
     "jobs/rebuild/table_rows": "jobs/rebuild/test_job.py",
     "views/internals/rebuild": "cli/commands/test_rebuild.py",
     "clusters/directory_state": "jobs/audit/test_damage.py",

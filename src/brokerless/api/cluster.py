@@ -99,18 +99,18 @@ def rebuild(request: RebuildRequest) -> Rebuild:
     >>> [each.node_id for each in planned.nodes]
     [1]
     """
-    from brokerless.jobs.rebuild.job import options_of
     from brokerless.jobs.rebuild.job import rebuild as run
+    from brokerless.jobs.rebuild.plan import RebuildOptions
     from brokerless.log.tiered.options import with_tiered_options
 
-    options = options_of(request)
+    options = RebuildOptions.of(request)
     paths = [request.paths] if isinstance(request.paths, str | os.PathLike) else list(request.paths)
     is_alone = request.from_bucket is None
     paths = [] if not is_alone and not paths else list_paths(paths, _NO_DIRECTORIES)
     own = partial(with_tiered_options, key_pairs=request.key_pairs if is_alone else None, layout=None, remote=None)
     given = [own(Location(os.fspath(each), request.storage_options if is_alone else None)) for each in paths]
     directories = [open_directory(each) for each in given]
-    return run(directories, os.fspath(request.to), options, apply=request.apply)
+    return run(directories, options)
 
 
 @asks(UndoRebuildRequest)

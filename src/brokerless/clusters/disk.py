@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from brokerless.clusters.directory_state import (
 from brokerless.clusters.metadata_replicas import MetadataReplica, load_replica
 from brokerless.clusters.placement import Absent, BrokerNode, Placement, absent, place
 from brokerless.clusters.start.directory_files import load_properties
-from brokerless.errors import UnreadableError
+from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding
 from brokerless.internals.metadata.cluster import Cluster
 from brokerless.log import names
@@ -167,3 +168,28 @@ def broker_nodes(disks: Sequence[Disk]) -> Iterator[tuple[BrokerNode, list[DiskR
     for own in by_node.values():
         node = BrokerNode(own[0].node_id, {each.path.rstrip("/"): each.directory_id for each in own})
         yield node, [replica for each in own for replica in each.replicas]
+
+
+def cluster_id_of(disks: Sequence[Disk]) -> str | None:
+    """Return the one cluster id of the disks; None where none says. Raises :class:`UsageError` for several."""
+    found = {each.properties.cluster_id: each.path for each in disks if each.properties is not None}
+    found.pop(None, None)
+    if len(found) > 1:
+        (one, first), (other, second) = list(found.items())[:2]
+        text = f"these disks are of several clusters: {first} of {one}, {second} of {other}"
+        raise UsageError(f"{text}; give those of one")
+    for each in disks:
+        if each.properties is not None and each.properties.findings:
+            first = each.properties.findings[0]
+            raise UnreadableError("", str(first), first.kind)
+    return next(iter(found), None)
+
+
+def topic_ids_of(disks: Sequence[Disk]) -> dict[str, str]:
+    """Return the id of each topic by ``partition.metadata``: where there are several, that of most directories."""
+    counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for disk in disks:
+        for each in disk.replicas:
+            if each.state == "live" and each.topic_id is not None:
+                counts[each.topic][each.topic_id] += 1
+    return {topic: max(sorted(ids), key=lambda known: ids[known]) for topic, ids in counts.items()}

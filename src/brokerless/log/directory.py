@@ -243,8 +243,7 @@ def _resolve_directory(location: Location, include: Collection[str], as_it_lies:
         below = "" if has_objects else _name_below(location)
         is_bucket = not below and not detection.is_tiered(location)
         if is_bucket and (has_objects or detection.has_objects_below(entries)):
-            remote = detection.as_log_directory(location)
-            return _resolve_directory(remote, include, as_it_lies)
+            return _resolve_directory(detection.as_log_directory(location), include, as_it_lies)
         raise UnreadableError(location.path, f"{_nothing(entries)}; {below or WHAT_TO_GIVE}")
     is_listed = any(entry.name == names.COMMIT_JOURNAL for entry in entries)
     hidden = hidden_segments(location, is_listed=is_listed)
@@ -366,7 +365,6 @@ def describe_partition(
             own[entry.name] = entry
         elif file is None:
             foreign.append(entry)
-
     logs, producer_snapshots = live.pop("log", {}), live.pop("producer-snapshot", {})
     orphaned_files += (entry for of_kind in live.values() for offset, entry in of_kind.items() if offset not in logs)
     orphaned_files += (entry for name, entry in own.items() if name not in names.PARTITION_FILES)
@@ -408,8 +406,7 @@ def deleted_segments(partition: PartitionPath) -> PartitionPath:
 
 
 def _lone_file(location: Location) -> PartitionPath:
-    name = location.name
-    file = names.parse_segment_file(name)
+    name, file = location.name, names.parse_segment_file(location.name)
     if file is not None and file.kind not in ("log", "kraft-snapshot"):
         log, article = names.segment_file(file.offset, "log"), "an" if file.kind == "offset-index" else "a"
         what = f"{article} {file.kind.replace('-', ' ')}"

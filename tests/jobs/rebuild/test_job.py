@@ -19,9 +19,8 @@ from tests.lock_holder import held_by_another
 import brokerless
 from brokerless import UnreadableError, UsageError
 from brokerless.internals.metadata.cluster import read_cluster
-from brokerless.jobs.rebuild.nodes import Node, NodeListener
+from brokerless.jobs.rebuild.nodes import Node, NodeListener, server_properties
 from brokerless.jobs.rebuild.plan import Rebuild
-from brokerless.jobs.rebuild.server_properties import server_properties
 from brokerless.log.storage.atomic import write_file
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"

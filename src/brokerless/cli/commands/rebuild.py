@@ -81,7 +81,8 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace, output: Output) -> None:
     from brokerless.jobs.rebuild.in_place import undo
-    from brokerless.jobs.rebuild.job import options_of, rebuild
+    from brokerless.jobs.rebuild.job import rebuild
+    from brokerless.jobs.rebuild.plan import RebuildOptions
     from brokerless.log import names
     from brokerless.views.findings import is_at_least
     from brokerless.views.internals.rebuild import rebuild_lines, rebuild_rows
@@ -101,10 +102,10 @@ def run(options: Namespace, output: Output) -> None:
     directories = [log.directory for log in output.open(options, keys)]
     if len(directories) < len(options.paths):
         return  # what cannot be opened is no disk that may be left out
-    chosen = options_of(request)
+    chosen = RebuildOptions.of(request)
     size = sum(each.size for directory in directories for each in directory.partitions) if options.apply else None
     with progress("writing" if options.apply else "reading", size) as done:
-        rebuilt = rebuild(directories, options.to, chosen, apply=options.apply, done=done)
+        rebuilt = rebuild(directories, chosen, done)
     output.shown(rebuilt.findings)
     output.note_findings(bool(rebuilt.lost))
     shown = [each for each in rebuilt.findings if is_at_least(each, options.min_severity)]

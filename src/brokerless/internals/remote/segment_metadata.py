@@ -58,11 +58,11 @@ class SegmentMetadata:
     """The timestamp of the first event that counts, in ms."""
     changed_at: int
     """The timestamp of the last event that counts, in ms."""
-    custom_metadata: bytes | None
     is_txn_index_empty: bool
-    metadata_partition: int
-    """The partition of the metadata's topic that has the last event."""
-    metadata_offset: int
+    custom_metadata: bytes | None = None
+    metadata_partition: int = -1
+    """The partition of the metadata's topic that has the last event; -1 where it has none."""
+    metadata_offset: int = -1
     """The offset of the last event in that partition."""
     is_referenced: bool = False
     """Whether brokers read it; what was copied again later is not, once that copy is finished."""

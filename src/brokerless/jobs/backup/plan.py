@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from brokerless.clusters.disk import Disk, DiskReplica, load_disk, place_replicas
+from brokerless.clusters.disk import Disk, DiskReplica, cluster_id_of, load_disk, place_replicas, topic_ids_of
 from brokerless.clusters.metadata_replicas import MetadataReplica, best_of
 from brokerless.clusters.missing_partitions import partition_missing
 from brokerless.clusters.placement import Placement, Verdict
@@ -22,8 +22,6 @@ from brokerless.jobs.backup.options import BackupOptions
 from brokerless.jobs.backup.partition import BackupTask, SourceReplica
 from brokerless.jobs.backup.previous import PreviousPartition, previous_of, snapshots_before
 from brokerless.jobs.backup.sets.leaders import rows_led_by
-from brokerless.jobs.rebuild.nodes import cluster_id_of
-from brokerless.jobs.rebuild.replicas import topic_ids_of
 from brokerless.jobs.recovered.reading import PartitionFiles, describe_files, list_files_again, up_to
 from brokerless.jobs.rewrite.plan import Source
 from brokerless.kafka_names import TopicIdPartition

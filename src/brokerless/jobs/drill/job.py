@@ -38,6 +38,7 @@ from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.tiered.detection import snapshot_path
 from brokerless.progress import Done
 from brokerless.requests.backups import DrillRequest
+from brokerless.requests.recovery import RebuildRequest
 from brokerless.tables.read_options import bound
 from brokerless.text import count_of
 
@@ -161,12 +162,18 @@ def _rebuild(
     snapshot: LogDirectory, scratch: str, options: DrillOptions, done: Done
 ) -> tuple[Rebuild | None, DrillCheck]:
     began = clock.now()
-    own = RebuildOptions(spread=options.spread, is_chosen=options.is_chosen, max_batch_bytes=options.max_batch_bytes)
     try:
         with _scratch(None) as beside:
-            if options.kafka is not None:
-                own = replace(own, mapping=str(mapping_file(Path(beside))), quorum="static")
-            rebuilt = rebuild([snapshot], scratch, own, apply=True, done=done)
+            request = RebuildRequest(
+                snapshot.path,
+                scratch,
+                spread=options.spread,
+                mapping=None if options.kafka is None else mapping_file(Path(beside)),
+                quorum=None if options.kafka is None else "static",
+                apply=True,
+                max_batch_bytes=options.max_batch_bytes,
+            )
+            rebuilt = rebuild([snapshot], RebuildOptions.of(request, options.is_chosen), done)
     except UnreadableError as error:
         if error.kind in _NOT_KNOWN:
             raise

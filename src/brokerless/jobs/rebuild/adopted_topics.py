@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from brokerless.clusters.disk import Disk
+from brokerless.clusters.disk import Disk, topic_ids_of
 from brokerless.clusters.missing_partitions import partition_missing
 from brokerless.findings import Finding, Kind
 from brokerless.internals.metadata.cluster import Cluster, ResourceType
-from brokerless.jobs.rebuild.nodes import Node
-from brokerless.jobs.rebuild.replicas import topic_ids_of
+from brokerless.jobs.rebuild.nodes import Node, brokers_of, owners
+from brokerless.jobs.rebuild.partition_states import partition_row
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint
 from brokerless.log.checkpoint.topic_ids import random_id
@@ -49,17 +48,17 @@ _OF_KAFKA: dict[str, dict[str, str]] = {
 def adopt_topics(cluster: Cluster, disks: Sequence[Disk], nodes: Sequence[Node], report: Report) -> list[str]:
     """Takes topics and partitions into a cluster's state that only the disks have; returns the topics' names. Leaders,
     in-sync replicas and epochs are for the caller. What cannot be known is reported."""
-    owners = {path: node.node_id for node in nodes if node.is_broker for path in node.disks}
+    node_of = owners(nodes)
     known = set(cluster.topics.values())
     ids = {topic: cluster.id_of(topic) or topic_id for topic, topic_id in topic_ids_of(disks).items()}
     ids |= {topic: topic_id for topic_id, topic in cluster.topics.items() if topic not in ids}
     holders: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for disk in disks:
-        for each in disk.replicas if disk.path in owners else ():
+        for each in disk.replicas if disk.path in node_of else ():
             if each.state == "live" and each.topic_id in (None, ids.get(each.topic)):
-                holders[each.topic][each.partition].append(owners[disk.path])
+                holders[each.topic][each.partition].append(node_of[disk.path])
     adopted, compacted = list[str](), _compacted(disks)
-    brokers = [each.node_id for each in nodes if each.is_broker]
+    brokers = [each.node_id for each in brokers_of(nodes)]
     for topic, partitions in sorted(holders.items()):
         if topic not in ids:
             ids[topic] = random_id()
@@ -83,16 +82,8 @@ def adopt_topics(cluster: Cluster, disks: Sequence[Disk], nodes: Sequence[Node],
                 report(partition_missing(_first_path(disks, topic), f"{topic}-{number}", "topic"))
                 holding = [brokers[number % len(brokers)]]
             at = number % len(holding)
-            there[number] = _partition(topic_id, number, holding[at:] + holding[:at])
+            there[number] = partition_row(topic_id, number, holding[at:] + holding[:at])  # the first one leads first
     return adopted
-
-
-def _partition(topic_id: str, number: int, replicas: list[int]) -> dict[str, Any]:
-    """A partition as it is created; replicas' order decides who leads first."""
-    return {
-        "partitionId": number, "topicId": topic_id, "replicas": replicas, "isr": [], "removingReplicas": [],
-        "addingReplicas": [], "leader": -1, "leaderRecoveryState": 0, "leaderEpoch": -1, "partitionEpoch": -1,
-    }  # fmt: skip
 
 
 def _first_path(disks: Sequence[Disk], topic: str) -> str:

@@ -17,7 +17,7 @@ from brokerless.internals.groups.positions import (
 from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from brokerless.jobs.rebuild.replicas import HeldReplica
-from brokerless.kafka_names import TopicPartition
+from brokerless.kafka_names import TopicIdPartition
 from brokerless.log.commit.log_opener import open_log
 from brokerless.log.write.records import append_records
 from brokerless.progress import Report
@@ -25,8 +25,8 @@ from brokerless.progress import Report
 
 def positions_past_end(
     cluster: Cluster,
-    held: Mapping[TopicPartition, Sequence[HeldReplica]],
-    of_bucket: Mapping[TopicPartition, tuple[int, int]],
+    held: Mapping[TopicIdPartition, Sequence[HeldReplica]],
+    of_bucket: Mapping[TopicIdPartition, tuple[int, int]],
     report: Report,
     max_batch_bytes: int | None = None,
 ) -> Iterator[tuple[LostPosition, str]]:
@@ -65,7 +65,7 @@ def positions_past_end(
 
 
 def in_sync(
-    cluster: Cluster, held: Mapping[TopicPartition, Sequence[HeldReplica]], place: TopicPartition
+    cluster: Cluster, held: Mapping[TopicIdPartition, Sequence[HeldReplica]], place: TopicIdPartition
 ) -> list[HeldReplica]:
     """Return the replicas of a partition that are in sync in the rebuilt cluster."""
     isr = cluster.partitions[place[0]][place[1]]["isr"]

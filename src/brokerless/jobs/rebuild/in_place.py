@@ -19,7 +19,8 @@ from typing import Literal
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.jobs.rebuild.node_directories import METADATA, held_in, write_metadata, write_properties
-from brokerless.jobs.rebuild.plan import Rebuild, TargetDirectory
+from brokerless.jobs.rebuild.nodes import TargetDirectory
+from brokerless.jobs.rebuild.plan import Rebuild
 from brokerless.jobs.rebuild.unfinished import Inodes, has_started, remove_new, remove_unfinished
 from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import committing

@@ -17,7 +17,8 @@ from brokerless.internals.metadata.snapshot import snapshot_batches
 from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket, append_events, events_in, write_stand_ins
 from brokerless.jobs.rebuild.from_snapshot.restored_logs import RestoredLogs
 from brokerless.jobs.rebuild.group_positions import in_sync, reset_positions
-from brokerless.jobs.rebuild.plan import Rebuild, TargetDirectory
+from brokerless.jobs.rebuild.nodes import TargetDirectory
+from brokerless.jobs.rebuild.plan import Rebuild
 from brokerless.jobs.rebuild.replicas import HeldReplica
 from brokerless.jobs.rebuild.unfinished import UNFINISHED, inodes, record_names
 from brokerless.log import names
@@ -108,7 +109,7 @@ def _reset_positions(rebuild: Rebuild, reset_to: ResetTo, target: TargetDirector
     """All in-sync replicas get the same records, as if a leader had written them."""
     for topic, number in sorted({each.position.source for each in rebuild.positions}):
         there = in_sync(rebuild.cluster, rebuild.held, (rebuild.cluster.id_of(topic) or "", number))
-        if any(target.disk is not None and each.disk.path == target.disk.path for each in there):
+        if any(target.is_of(each.disk) for each in there):
             own = [each for each in rebuild.positions if each.position.source == (topic, number)]
             reset_positions(path, (topic, number), own, reset_to=reset_to, now_ms=rebuild.now_ms)
 
@@ -117,7 +118,7 @@ def _append_events(rebuild: Rebuild, found: FromBucket, target: TargetDirectory,
     """All in-sync replicas of the metadata get the same events; one that begins again is in the first directory."""
     for number, events in events_in(found).items():
         there = in_sync(rebuild.cluster, rebuild.held, (found.metadata_id, number))
-        is_here = any(target.disk is not None and each.disk.path == target.disk.path for each in there)
+        is_here = any(target.is_of(each.disk) for each in there)
         if is_here or (not there and target.is_first and target.node_id in found.metadata_nodes[number]):
             append_events(path, (REMOTE_LOG_METADATA, number), found.metadata_id, events=events, now_ms=rebuild.now_ms)
 
@@ -125,7 +126,7 @@ def _append_events(rebuild: Rebuild, found: FromBucket, target: TargetDirectory,
 def held_in(rebuild: Rebuild, target: TargetDirectory) -> Iterator[HeldReplica]:
     """Yield the replicas that a directory has."""
     for replicas in rebuild.held.values():
-        yield from (each for each in replicas if target.disk is not None and each.disk.path == target.disk.path)
+        yield from (each for each in replicas if target.is_of(each.disk))
 
 
 def write_metadata(rebuild: Rebuild, path: Path) -> None:

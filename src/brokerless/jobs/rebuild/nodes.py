@@ -1,23 +1,29 @@
-"""The nodes of a rebuilt cluster: by a mapping file, or else those that the disks and the metadata know."""
+"""The nodes of a rebuilt cluster: by a mapping file, or else those that the disks and the metadata know; their log
+directories, and what their ``server.properties`` have to say."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from msgspec import field
 
 from brokerless.clusters.disk import Disk
 from brokerless.clusters.metadata_replicas import Voter
-from brokerless.errors import UnreadableError, UsageError
+from brokerless.clusters.placement import is_reserved
+from brokerless.errors import UsageError
 from brokerless.internals.metadata.cluster import Cluster
+from brokerless.log.checkpoint.topic_ids import random_id
 from brokerless.log.storage.location import Location
-from brokerless.values import Int32, Value, WrongJsonError, from_json
+from brokerless.log.storage.paths import join
+from brokerless.values import Int32, Row, Value, WrongJsonError, from_json
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """By ``SecurityProtocol.id``."""
 PLAIN = PROTOCOLS[0]
+UNKNOWN = "HOST:PORT"
+"""In place of an address that is not known."""
 BROKER, CONTROLLER = "broker", "controller"
 _LIMIT = 16 << 20
 
@@ -65,6 +71,40 @@ class Node:
     @property
     def is_controller(self) -> bool:
         return CONTROLLER in self.roles
+
+
+def brokers_of(nodes: Iterable[Node]) -> list[Node]:
+    """Return the nodes that are brokers."""
+    return [each for each in nodes if each.is_broker]
+
+
+def new_ids(nodes: Iterable[Node]) -> dict[int, int]:
+    """Return the IDs of nodes that take over one of the old cluster, by the ID that it had there."""
+    return {each.was: each.node_id for each in nodes if each.was is not None}
+
+
+def owners(nodes: Iterable[Node]) -> dict[str, int]:
+    """Return the broker that has each disk, by the disk's path."""
+    return {path: each.node_id for each in brokers_of(nodes) for path in each.disks}
+
+
+@dataclass(frozen=True, slots=True)
+class TargetDirectory:
+    """A log directory of the rebuilt cluster."""
+
+    path: str
+    node_id: int
+    directory_id: str
+    disk: Disk | None
+    """The disk whose partitions it has; None for a new, empty one."""
+    is_first: bool
+    """Whether it is its node's first one, which has the metadata."""
+    is_new: bool
+    """Whether it is written as a new directory, and not changed in place."""
+
+    def is_of(self, disk: Disk) -> bool:
+        """Return whether it has the partitions of a disk."""
+        return self.disk is not None and self.disk.path == disk.path
 
 
 ALONE = Node(
@@ -198,19 +238,18 @@ def known_nodes(disks: Sequence[Disk], cluster: Cluster, voters: Sequence[Voter]
 
 
 def _controller_name(node: int, cluster: Cluster, voters: Iterable[Voter]) -> str | None:
+    return next((str(row["name"]) for row in _controller_endpoints(node, cluster, voters)), None)
+
+
+def _controller_endpoints(node: int, cluster: Cluster, voters: Iterable[Voter]) -> list[Row]:
+    """Return the endpoints of a controller as it registered them, and as the log of the quorum has them."""
     of_voter = next((each for each in voters if each["voterId"] == node), {})
-    own = cast("list[dict[str, Any]]", of_voter.get("endpoints", []))
-    rows = [*cluster.controllers.get(node, {}).get("endPoints", ()), *own]
-    return next((str(row["name"]) for row in rows), None)
+    own = cast("list[Row]", of_voter.get("endpoints", []))
+    return [*cluster.controllers.get(node, {}).get("endPoints", ()), *own]
 
 
 def _known_listeners(node: int, cluster: Cluster, voters: Iterable[Voter]) -> Iterator[NodeListener]:
-    of_voter = next((each for each in voters if each["voterId"] == node), {})
-    rows = [
-        *cluster.brokers.get(node, {}).get("endPoints", ()),
-        *cluster.controllers.get(node, {}).get("endPoints", ()),
-        *cast("list[dict[str, Any]]", of_voter.get("endpoints", [])),
-    ]
+    rows = [*cluster.brokers.get(node, {}).get("endPoints", ()), *_controller_endpoints(node, cluster, voters)]
     seen: set[str] = set()
     for row in rows:
         if row["name"] not in seen:
@@ -231,16 +270,64 @@ def refuse_running(disks: Iterable[Disk]) -> None:
             raise UsageError(f"{each.path}: {text}; stop it, or give a copy of the directory")
 
 
-def cluster_id_of(disks: Sequence[Disk]) -> str | None:
-    """Return the one cluster id of the disks; None where none says. Raises :class:`UsageError` for several."""
-    found = {each.properties.cluster_id: each.path for each in disks if each.properties is not None}
-    found.pop(None, None)
-    if len(found) > 1:
-        (one, first), (other, second) = list(found.items())[:2]
-        text = f"these disks are of several clusters: {first} of {one}, {second} of {other}"
-        raise UsageError(f"{text}; give those of one")
-    for each in disks:
-        if each.properties is not None and each.properties.findings:
-            first = each.properties.findings[0]
-            raise UnreadableError("", str(first), first.kind)
-    return next(iter(found), None)
+def plan_directories(
+    disks: Sequence[Disk], nodes: Sequence[Node], to: str, *, in_place: bool
+) -> tuple[TargetDirectory, ...]:
+    """Return the log directories of the nodes: one for each disk, or a new one in ``to``."""
+    by_path = {each.path: each for each in disks}
+    found: list[TargetDirectory] = []
+    for node in nodes:
+        own = [by_path[path] for path in node.disks]
+        if in_place:  # the disk that has the metadata stays the one that has it
+            own.sort(key=lambda each: each.metadata is None)
+        for number, disk in enumerate(own or [None]):
+            name = f"node-{node.node_id}" + (f"-{number + 1}" if number else "")
+            is_new = disk is None or not in_place
+            directory_id = None if disk is None or is_reserved(disk.directory_id or "") else disk.directory_id
+            path = join(to, name) if disk is None or is_new else disk.path
+            found.append(
+                TargetDirectory(
+                    path, node.node_id, directory_id or random_id(), disk=disk, is_first=not number, is_new=is_new
+                )
+            )
+    return tuple(found)
+
+
+def server_properties(
+    node: Node, nodes: Sequence[Node], log_dirs: Sequence[str], *, is_dynamic: bool
+) -> dict[str, str]:
+    """Return the settings of a node by name; all others are as they were. Addresses that are not known are
+    ``HOST:PORT``. ``nodes``: all of the cluster. ``is_dynamic``: voters are in the metadata. A node has the listeners
+    of its roles only: a controller does not start with a broker's (``KafkaConfig.validateValues``, 4.4.0), nor a broker
+    with its controllers'."""
+    controllers = [each for each in nodes if each.is_controller]
+    names = [each.controller_listener or "CONTROLLER" for each in controllers]
+    found = {"node.id": str(node.node_id), "process.roles": ",".join(node.roles)}
+    found["controller.listener.names"] = ",".join(dict.fromkeys(names))
+    if not is_dynamic:
+        voters = ((each.node_id, _address(each.controller_address)) for each in controllers)
+        found["controller.quorum.voters"] = ",".join(f"{number}@{address}" for number, address in voters)
+    else:
+        addresses = (_address(each.controller_address) for each in controllers)
+        found["controller.quorum.bootstrap.servers"] = ",".join(addresses)
+    own = [each for each in node.listeners if each.name not in names]
+    fitting = [each for each in node.listeners if (node.is_controller if each.name in names else node.is_broker)]
+    listening = [f"{each.name}://{each.address}" for each in fitting]
+    if node.is_controller and node.controller_address is None:
+        listening.append(f"{names[0]}://{UNKNOWN}")
+    if node.is_broker and not own:
+        listening.insert(0, f"PLAINTEXT://{UNKNOWN}")
+    found["listeners"] = ",".join(listening)
+    if node.is_broker and own:
+        found["advertised.listeners"] = ",".join(f"{each.name}://{each.address}" for each in own)
+    protocols = {each.name: each.protocol for of_node in nodes for each in of_node.listeners if each.protocol}
+    if protocols:
+        found["listener.security.protocol.map"] = ",".join(f"{name}:{each}" for name, each in protocols.items())
+    found["log.dirs"] = ",".join(log_dirs)
+    if node.rack is not None:
+        found["broker.rack"] = node.rack
+    return found
+
+
+def _address(listener: NodeListener | None) -> str:
+    return UNKNOWN if listener is None else listener.address

@@ -8,13 +8,15 @@ epoch the cluster does not know. Sources: ``ReplicationControlManager`` and ``Pa
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from brokerless.findings import Kind
+from brokerless.clusters.missing_partitions import partition_missing
+from brokerless.findings import Finding, Kind
 from brokerless.internals.metadata.cluster import Cluster
-from brokerless.jobs.rebuild.nodes import Node
+from brokerless.jobs.rebuild.nodes import Node, TargetDirectory, brokers_of, new_ids
 from brokerless.jobs.rebuild.replicas import HeldReplica
-from brokerless.kafka_names import TopicPartition
+from brokerless.kafka_names import TopicIdPartition
 from brokerless.progress import Report
 from brokerless.values import Row
 
@@ -23,44 +25,64 @@ UNASSIGNED = "A" * 21 + "Q"
 _NO_LEADER, _RECOVERED = -1, 0
 
 
+def partition_row(
+    topic_id: str,
+    number: int,
+    replicas: Sequence[int],
+    isr: Sequence[int] = (),
+    directory_ids: Sequence[str] = (),
+    leader_epoch: int = -1,
+) -> Row:
+    """Return the state of a partition that the metadata does not have yet. Without ``directory_ids``, those of the
+    replicas, its epochs are for :func:`rebuild_partitions` to begin."""
+    return {
+        "partitionId": number, "topicId": topic_id, "replicas": [*replicas], "isr": [*isr], "removingReplicas": [],
+        "addingReplicas": [], "leader": _NO_LEADER, "leaderRecoveryState": _RECOVERED, "leaderEpoch": leader_epoch,
+        "partitionEpoch": 0 if directory_ids else -1, "directories": [*directory_ids],
+        "eligibleLeaderReplicas": None, "lastKnownElr": None,
+    }  # fmt: skip
+
+
 def rebuild_partitions(
     cluster: Cluster,
     nodes: Sequence[Node],
-    held: Mapping[TopicPartition, Sequence[HeldReplica]],
-    directory_ids: Mapping[int, Sequence[str]],
-    directory_of: Mapping[str, str],
+    held: Mapping[TopicIdPartition, Sequence[HeldReplica]],
+    directories: Sequence[TargetDirectory],
     place: str,
     report: Report,
 ) -> None:
-    """Changes a cluster's partitions to those that the nodes can serve. ``directory_ids``: of each broker;
-    ``directory_of``: the directory id that each disk's replicas will be in; ``place``: what findings name."""
-    new_ids = {node.was: node.node_id for node in nodes if node.is_broker and node.was is not None}
-    brokers = [node.node_id for node in nodes if node.is_broker]
+    """Changes a cluster's partitions to those that the nodes can serve. ``place``: what findings name."""
+    of_old_ids = new_ids(brokers_of(nodes))
+
+    def taken_over(ids: Sequence[int]) -> list[int]:
+        return [of_old_ids[each] for each in ids if each in of_old_ids]
+
+    brokers = [node.node_id for node in brokers_of(nodes)]
+    of_disks = {each.disk.path: each.directory_id for each in directories if each.disk is not None}
+    of_nodes: dict[int, list[str]] = defaultdict(list)
+    for each in directories:
+        of_nodes[each.node_id].append(each.directory_id)
     for topic_id, partitions in cluster.partitions.items():
         for number, row in partitions.items():
             name = f"{cluster.topics.get(topic_id, topic_id)}-{number}"
             there = {each.node: each for each in held.get((topic_id, number), ())}
             was_known = row["partitionEpoch"] >= 0  # else it was taken in from the disks, with their nodes' new ids
-            old, old_isr = (
-                [new_ids[each] for each in row[key] if each in new_ids] if was_known else list(row[key])
-                for key in ("replicas", "isr")
-            )
+            old, old_isr = (taken_over(row[key]) if was_known else list(row[key]) for key in ("replicas", "isr"))
             replicas = old or sorted(there) or [brokers[number % len(brokers)]]
             if not was_known or not row["isr"]:
                 old_isr = replicas
             isr = _in_sync(replicas, old_isr, there)
-            finding = _finding(name, row, there, replicas=replicas, old_isr=old_isr, isr=isr)
+            finding = _finding(place, name, row, there, replicas=replicas, old_isr=old_isr, isr=isr)
             if finding is not None:
-                severity, kind, text = finding
-                report(kind.at(place, text, severity=severity))  # type: ignore[arg-type]
+                report(finding)
             last = max((each.last_epoch for each in there.values()), default=-1)
-            ids = [_directory(node, there, directory_ids, directory_of) for node in replicas]
+            ids = [of_disks[there[node].disk.path] if node in there else _only(of_nodes[node]) for node in replicas]
             partitions[number] = {
                 **row,
                 "replicas": replicas,
                 "isr": isr,
-                "removingReplicas": [new_ids[each] for each in row["removingReplicas"] if each in new_ids],
-                "addingReplicas": [new_ids[each] for each in row["addingReplicas"] if each in new_ids],
+                "removingReplicas": taken_over(row["removingReplicas"]),
+                "addingReplicas": taken_over(row["addingReplicas"]),
                 "leader": _NO_LEADER,
                 "leaderRecoveryState": _RECOVERED,
                 "leaderEpoch": max(row["leaderEpoch"], last) + 1,
@@ -81,40 +103,34 @@ def _in_sync(replicas: Sequence[int], old_isr: Sequence[int], there: Mapping[int
 
 
 def _finding(
+    place: str,
     name: str,
     row: Row,
     there: Mapping[int, HeldReplica],
     replicas: Sequence[int],
     old_isr: Sequence[int],
     isr: Sequence[int],
-) -> tuple[str, str, str] | None:
+) -> Finding | None:
     if not any(node in there for node in replicas):
         if row["partitionEpoch"] < 0:
             return None  # was reported as it was taken in
-        return "error", Kind.PARTITION_MISSING, f"no disk has a replica of {name}: it begins again, empty"
+        return partition_missing(place, name, "topic")
     if any(each.disk.is_snapshot for each in there.values()):
         return None  # its log is the one that counts, and which nodes have it was chosen
     if not set(isr) & set(old_isr):
         text = (
             f"none of the in-sync replicas of {name} is on the disks; node {isr[0]} has the longest log of the others"
         )
-        return "warning", Kind.UNCLEAN_LEADER, f"{text}, and what only the others had is lost"
+        return Kind.UNCLEAN_LEADER.at(place, f"{text}, and what only the others had is lost", severity="warning")
     lost = len(row["replicas"]) - len(replicas)
     if lost > 0:
         text = (
             f"{name} has {len(replicas)} replicas instead of {len(row['replicas'])}: nodes of the others are not given"
         )
-        return "info", Kind.FEWER_REPLICAS, text
+        return Kind.FEWER_REPLICAS.at(place, text, severity="info")
     return None
 
 
-def _directory(
-    node: int,
-    there: Mapping[int, HeldReplica],
-    directory_ids: Mapping[int, Sequence[str]],
-    directory_of: Mapping[str, str],
-) -> str:
-    if node in there:
-        return directory_of[there[node].disk.path]
-    own = directory_ids.get(node, ())
-    return own[0] if len(own) == 1 else UNASSIGNED
+def _only(directory_ids: Sequence[str]) -> str:
+    """The ID of a node's directory, if it has one alone."""
+    return directory_ids[0] if len(directory_ids) == 1 else UNASSIGNED

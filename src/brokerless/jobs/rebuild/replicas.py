@@ -15,8 +15,8 @@ from brokerless.clusters.start.results import Restart
 from brokerless.errors import UnreadableError
 from brokerless.findings import NOT_OPENED, Finding, Kind
 from brokerless.internals.metadata.cluster import Cluster
-from brokerless.jobs.rebuild.nodes import Node
-from brokerless.kafka_names import TopicPartition
+from brokerless.jobs.rebuild.nodes import Node, owners
+from brokerless.kafka_names import TopicIdPartition
 from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs
 from brokerless.log.live_segments import open_segments
 from brokerless.log.producer.snapshot import load_producer_snapshot
@@ -64,32 +64,22 @@ class HeldReplica:
         return max(self.limits[1], self.replica.end_offset or 0, -1 if last is None else last + 1)
 
 
-def topic_ids_of(disks: Sequence[Disk]) -> dict[str, str]:
-    """Return the id of each topic by ``partition.metadata``: where there are several, that of most directories."""
-    counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for disk in disks:
-        for each in disk.replicas:
-            if each.state == "live" and each.topic_id is not None:
-                counts[each.topic][each.topic_id] += 1
-    return {topic: max(sorted(ids), key=lambda known: ids[known]) for topic, ids in counts.items()}
-
-
 def held_replicas(
     disks: Sequence[Disk], nodes: Sequence[Node], cluster: Cluster, report: Report
-) -> dict[TopicPartition, list[HeldReplica]]:
+) -> dict[TopicIdPartition, list[HeldReplica]]:
     """Return the replicas that the rebuilt cluster has, by partition, at most one of each node. What the cluster's
     metadata does not know is left out, and reported; so are directories without ``partition.metadata`` of unknown
     topics, and replicas of which a file cannot be opened."""
     recovered = RecoveredLogs({each.path: each.checkpoints for each in disks})
-    owners = {path: node.node_id for node in nodes if node.is_broker for path in node.disks}
+    node_of = owners(nodes)
     for disk in disks:
-        if disk.path not in owners and disk.replicas:
+        if disk.path not in node_of and disk.replicas:
             text = "no broker of the rebuilt cluster has this disk, so that its replicas are left out"
             report(Kind.DISK_WITHOUT_NODE.at(disk.path, text))
-    by_path = {(disk.node_id, each.path): disk for disk in disks if disk.path in owners for each in disk.replicas}
+    by_path = {(disk.node_id, each.path): disk for disk in disks if disk.path in node_of for each in disk.replicas}
     epochs: dict[tuple[int | None, str], int] = {}
-    found: dict[TopicPartition, list[HeldReplica]] = defaultdict(list)
-    for placed in place_replicas([each for each in disks if each.path in owners], cluster):
+    found: dict[TopicIdPartition, list[HeldReplica]] = defaultdict(list)
+    for placed in place_replicas([each for each in disks if each.path in node_of], cluster):
         each = placed.replica
         assert isinstance(each, DiskReplica)
         if placed.verdict in (*_NOT_LIVE, Verdict.TWICE):  # which :func:`left_out` and :func:`_add` report
@@ -115,7 +105,7 @@ def held_replicas(
             epochs[end, each.path] = last_epoch(each, end)
         disk = by_path[placed.node.node_id, each.path]
         held = HeldReplica(
-            owners[disk.path],
+            node_of[disk.path],
             disk,
             each,
             topic_id=topic_id,
@@ -175,7 +165,7 @@ def _add(there: list[HeldReplica], held: HeldReplica, report: Report) -> None:
     there.append(held)
 
 
-def report_cuts(held: Mapping[TopicPartition, Sequence[HeldReplica]], report: Report) -> Iterator[str]:
+def report_cuts(held: Mapping[TopicIdPartition, Sequence[HeldReplica]], report: Report) -> Iterator[str]:
     """Report what the recovery of each replica cuts off, and yield what no other replica has."""
     for there in held.values():
         for each in there:
@@ -235,7 +225,7 @@ def last_epoch(replica: DiskReplica, end_offset: int | None = None) -> int:
     return max(epochs)
 
 
-def largest_producer_id(replicas: Mapping[TopicPartition, Sequence[HeldReplica]], *, thorough: bool) -> int:
+def largest_producer_id(replicas: Mapping[TopicIdPartition, Sequence[HeldReplica]], *, thorough: bool) -> int:
     """Return the largest id of a producer that wrote into the logs, -1 for none: by producer snapshots, and if
     ``thorough`` by all batch headers as well."""
     found = -1
@@ -250,10 +240,10 @@ def largest_producer_id(replicas: Mapping[TopicPartition, Sequence[HeldReplica]]
 
 
 def assigned(
-    held: Mapping[TopicPartition, Sequence[HeldReplica]], cluster: Cluster, report: Report
-) -> dict[TopicPartition, list[HeldReplica]]:
+    held: Mapping[TopicIdPartition, Sequence[HeldReplica]], cluster: Cluster, report: Report
+) -> dict[TopicIdPartition, list[HeldReplica]]:
     """Those of the replicas that the metadata assigns to their node; the others are reported."""
-    found: dict[TopicPartition, list[HeldReplica]] = defaultdict(list)
+    found: dict[TopicIdPartition, list[HeldReplica]] = defaultdict(list)
     for (topic_id, number), replicas in held.items():
         nodes = cluster.partitions[topic_id][number]["replicas"]
         for each in replicas:
@@ -270,7 +260,7 @@ def assigned(
 
 
 def left_out(
-    disks: Sequence[Disk], cluster: Cluster, held: Mapping[TopicPartition, Sequence[HeldReplica]]
+    disks: Sequence[Disk], cluster: Cluster, held: Mapping[TopicIdPartition, Sequence[HeldReplica]]
 ) -> Iterator[Finding]:
     """Directories that no broker serves: stray, deleted and future ones. A warning, where what is not deleted may be
     all that is left of a partition."""

@@ -17,7 +17,7 @@ from brokerless.internals.remote.storage import remote_storage, tiered_topics
 from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket
 from brokerless.jobs.rebuild.nodes import Node
 from brokerless.jobs.rebuild.replicas import HeldReplica
-from brokerless.kafka_names import TopicPartition
+from brokerless.kafka_names import TopicIdPartition
 from brokerless.log.checkpoint.leader_epochs import Epochs, load_leader_epochs
 from brokerless.log.commit.partition_copy import epochs_again, is_damaged
 from brokerless.log.names import REMOTE_LOG_METADATA
@@ -59,14 +59,14 @@ def bucket_settings(nodes: Sequence[Node]) -> dict[str, str]:
 
 
 def load_remote_segments(
-    held: Mapping[TopicPartition, Sequence[HeldReplica]], max_batch_bytes: int | None = None
+    held: Mapping[TopicIdPartition, Sequence[HeldReplica]], max_batch_bytes: int | None = None
 ) -> RemoteMetadata:
     """Return what the longest replicas of ``__remote_log_metadata`` say of remote segments."""
     own = [max(each, key=lambda one: one.end) for each in held.values() if each[0].replica.topic == REMOTE_LOG_METADATA]
     return read_remote_metadata([each.replica.paths for each in own], ignore, max_batch_bytes)
 
 
-def epochs_after(held: HeldReplica, remote: Mapping[TopicPartition, Epochs]) -> Epochs:
+def epochs_after(held: HeldReplica, remote: Mapping[TopicIdPartition, Epochs]) -> Epochs:
     """Return the leader epochs of a replica in the rebuilt cluster. ``remote``: of remote segments, by partition."""
     entry, place = held.replica.paths.leader_epoch_checkpoint, (held.topic_id, held.replica.partition)
     loaded = None if entry is None else load_leader_epochs(entry.location)
@@ -76,9 +76,9 @@ def epochs_after(held: HeldReplica, remote: Mapping[TopicPartition, Epochs]) -> 
 
 
 def broken_epochs(
-    held: Mapping[TopicPartition, Sequence[HeldReplica]],
+    held: Mapping[TopicIdPartition, Sequence[HeldReplica]],
     cluster: Cluster,
-    remote: Mapping[TopicPartition, Epochs],
+    remote: Mapping[TopicIdPartition, Epochs],
     *,
     in_place: bool,
 ) -> Iterator[Finding]:
@@ -106,10 +106,10 @@ def broken_epochs(
 def remote_findings(
     cluster: Cluster,
     nodes: Sequence[Node],
-    held: Mapping[TopicPartition, Sequence[HeldReplica]],
+    held: Mapping[TopicIdPartition, Sequence[HeldReplica]],
     place: str,
     metadata: RemoteMetadata,
-    remote: Mapping[TopicPartition, Epochs],
+    remote: Mapping[TopicIdPartition, Epochs],
     from_bucket: FromBucket | None,
 ) -> Iterator[Finding]:
     """Yield what a start of the rebuilt cluster deletes from the bucket, before all else, and which settings are in no

@@ -21,9 +21,9 @@ from brokerless.log.storage.location import Location
 from brokerless.log.tiered.options import with_tiered_options
 
 
-def partitions_of(set_: str, **key_pairs: Path) -> list[BucketPartition]:
+def partitions_of(set_: str, **key_pairs: Path) -> tuple[BucketPartition, ...]:
     location = with_tiered_options(Location(str(golden() / set_ / "bucket")), key_pairs, None, None)
-    return read_bucket(BucketOptions(location))[0]
+    return read_bucket(BucketOptions(location)).partitions
 
 
 def without_history(segment: SegmentMetadata) -> SegmentMetadata:

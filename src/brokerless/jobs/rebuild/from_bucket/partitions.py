@@ -19,7 +19,7 @@ from brokerless.internals.remote.segment_metadata import SegmentMetadata
 from brokerless.log.checkpoint.leader_epochs import Epochs, assign, truncate_from_end, truncate_from_start
 from brokerless.log.producer.snapshot import ProducerSnapshot, parse_producer_snapshot
 from brokerless.log.segment import scan_headers
-from brokerless.log.tiered.bucket import Bucket, of_another_topic
+from brokerless.log.tiered.bucket import Bucket
 from brokerless.log.tiered.decryption import KeyPairs
 from brokerless.log.tiered.lineage import is_within_lineage, parse_lineage
 from brokerless.log.tiered.listing.folder import Folder
@@ -28,6 +28,7 @@ from brokerless.log.tiered.object_names import ObjectKind, PartitionName
 from brokerless.log.tiered.segment_log import read_index
 from brokerless.log.tiered.segments import RemoteSegment, object_missing
 from brokerless.offset_spans import union, without
+from brokerless.text import count_of
 
 _SNAPSHOT_LIMIT = 256 << 20
 _LINEAGE_LIMIT = 16 << 20
@@ -37,7 +38,7 @@ _NEEDED: tuple[ObjectKind, ...] = ("leader_epoch_checkpoint", "snapshot")
 
 @dataclass(frozen=True, slots=True)
 class MissingOffsets:
-    """Offsets of a partition that are in none of the segments that are taken."""
+    """Offsets of a partition that no segment has, or one that is not taken."""
 
     first: int
     """The first of them."""
@@ -52,40 +53,6 @@ class MissingOffsets:
         """Return what is lost of the partition of this name."""
         span = f"offsets {self.first} and after" if self.end is None else f"offsets {self.first}..{self.end - 1}"
         return f"{span} of {name}: {self.reason}"
-
-
-@dataclass(frozen=True, slots=True)
-class ReplacedTopic:
-    """A partition of a topic that is not taken, as another one of this name is."""
-
-    topic: str
-    topic_id: str
-    partition: int
-    segments: int
-    """How many segments it has."""
-    first: int
-    """Where the first of its segments begins."""
-    last: int
-    """Where the last of its segments begins."""
-    finding: Finding
-
-    @property
-    def text(self) -> str:
-        """What is lost, for people."""
-        count = "1 segment" if self.segments == 1 else f"{self.segments} segments"
-        text = f"{self.topic}-{self.partition} of the other topic of this name, with ID {self.topic_id}: {count}, "
-        return f"{text}which begin at offsets {self.first}..{self.last}"
-
-
-@dataclass(frozen=True, slots=True)
-class _NotTaken:
-    """The objects of a segment that is not part of what is rebuilt."""
-
-    start: int
-    end: int | None
-    """The offset after its last one; None where that is not known."""
-    file: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +97,9 @@ class BucketPartition:
 
 def read_partitions(
     bucket: Bucket, id_of: Callable[[str, Collection[str]], str | None]
-) -> tuple[list[BucketPartition], list[ReplacedTopic]]:
-    """Return the partitions of chosen topics with objects in a bucket, and the topics of the same names that are not
-    taken. ``id_of``: which of the IDs of a topic of this name is taken, None for no one.
+) -> tuple[list[BucketPartition], list[Folder]]:
+    """Return the partitions of chosen topics with objects in a bucket, and those of the topics of the same names that
+    are not taken. ``id_of``: which of the IDs of a topic of this name is taken, None for no one.
 
     Raises :class:`UnreadableError`, also for a partition whose leader epochs cannot be read for want of a key: a start
     without them would delete its objects; and what ``id_of`` raises.
@@ -149,7 +116,7 @@ def read_partitions(
     chosen = {topic: id_of(topic, own) for topic, own in ids.items()}
     taken = [each for each in everything if chosen[each.name.topic] == each.name.topic_id]
     others = [each for each in everything if chosen[each.name.topic] not in (None, each.name.topic_id)]
-    return [_read(bucket, each) for each in taken], [_replaced(each) for each in others]
+    return [_read(bucket, each) for each in taken], others
 
 
 def _is_of_replaced(finding: Finding) -> bool:
@@ -169,27 +136,21 @@ def _folders(bucket: Bucket, topics: Container[str]) -> list[Folder]:
     return list(found.values())
 
 
-def _replaced(folder: Folder) -> ReplacedTopic:
-    name, starts = folder.name, sorted(start for start, _ in folder.objects)
-    return ReplacedTopic(
-        name.topic,
-        name.topic_id,
-        name.partition,
-        segments=len(starts),
-        first=starts[0],
-        last=starts[-1],
-        finding=of_another_topic(folder),
-    )
+def describe_replaced(folder: Folder) -> str:
+    """Return for people what is lost with a partition whose topic is not taken, as another one of this name is."""
+    name, starts = folder.name, [start for start, _ in folder.objects]
+    text = f"{name.topic}-{name.partition} of the other topic of this name, with ID {name.topic_id}: "
+    return f"{text}{count_of(len(starts), 'segment')}, which begin at offsets {min(starts)}..{max(starts)}"
 
 
 def _read(bucket: Bucket, folder: Folder) -> BucketPartition:
     name, log = folder.name, bucket.log(folder)
     findings = list(log.findings)
     whole: list[tuple[RemoteSegment, SegmentMetadata]] = []
-    not_taken: list[_NotTaken] = []
+    not_taken: list[MissingOffsets] = []
     for each in log.segments:
         found = _first_whole(each, folder)
-        if isinstance(found, _NotTaken):
+        if isinstance(found, MissingOffsets):
             not_taken.append(found)
         else:
             whole.append(found)
@@ -225,20 +186,20 @@ def _read(bucket: Bucket, folder: Folder) -> BucketPartition:
     )
 
 
-def _first_whole(segment: RemoteSegment, folder: Folder) -> tuple[RemoteSegment, SegmentMetadata] | _NotTaken:
+def _first_whole(segment: RemoteSegment, folder: Folder) -> tuple[RemoteSegment, SegmentMetadata] | MissingOffsets:
     """A segment, or the first of its copies that is whole, with all fields of its metadata."""
     if segment.manifest is not None:
         return segment, _of_manifest(segment.manifest)
-    not_whole: list[_NotTaken] = []
+    not_whole: list[MissingOffsets] = []
     for each in (segment, *segment.copies):
         found = _of_objects(each, folder)
-        if not isinstance(found, _NotTaken):
+        if not isinstance(found, MissingOffsets):
             return each, found
         not_whole.append(found)
     return not_whole[0]
 
 
-def _without_log(folder: Folder, known: Container[str], apart: Container[str]) -> Iterator[_NotTaken]:
+def _without_log(folder: Folder, known: Container[str], apart: Container[str]) -> Iterator[MissingOffsets]:
     """Segments that are not read, for want of their log or a manifest that can be read. ``apart``: logs of those that
     are of another history."""
     for (start, segment_id), objects in folder.objects.items():
@@ -253,7 +214,7 @@ def _without_log(folder: Folder, known: Container[str], apart: Container[str]) -
             reason = "a remote segment is there without its manifest, as an interrupted upload leaves it"
         else:
             reason = "the manifest of a remote segment cannot be read, or another segment begins at its offset"
-        yield _NotTaken(start, end, file, reason)
+        yield MissingOffsets(start, end, file, reason)
 
 
 def _cut(segment: RemoteSegment) -> MissingOffsets:
@@ -264,14 +225,14 @@ def _cut(segment: RemoteSegment) -> MissingOffsets:
 
 
 def _missing(
-    path: str, segments: Sequence[SegmentMetadata], not_taken: Sequence[_NotTaken]
+    path: str, segments: Sequence[SegmentMetadata], not_taken: Sequence[MissingOffsets]
 ) -> Iterator[MissingOffsets]:
     """Yield what is between the segments that are taken, and what others have that are not."""
     taken = union((each.start_offset, each.end_offset + 1) for each in segments)
-    others = [(each.start, max(each.end or 0, each.start + 1)) for each in not_taken]
+    others = [(each.first, max(each.end or 0, each.first + 1)) for each in not_taken]
     there = union([*taken, *others])
     for first, end in without([(there[0][0], there[-1][1])], taken) if there else ():
-        own = [each for each in not_taken if first <= each.start < end]
+        own = [each for each in not_taken if first <= each.first < end]
         is_last = not taken or first >= taken[-1][1]
         is_open = is_last and any(each.end is None for each in own)
         yield MissingOffsets(
@@ -297,14 +258,11 @@ def _of_manifest(manifest: Manifest) -> SegmentMetadata:
         broker_id=manifest.broker_id,
         started_at=manifest.event_timestamp,
         changed_at=manifest.event_timestamp,
-        custom_metadata=None,
         is_txn_index_empty=manifest.indexes.get("transaction", (0, 0))[1] == 0,
-        metadata_partition=-1,
-        metadata_offset=-1,
     )
 
 
-def _of_objects(segment: RemoteSegment, folder: Folder) -> SegmentMetadata | _NotTaken:
+def _of_objects(segment: RemoteSegment, folder: Folder) -> SegmentMetadata | MissingOffsets:
     """Return the metadata of a segment by the log itself and the leader epochs beside it."""
     path, start = segment.log.path, segment.start_offset
     broken: list[Finding] = []
@@ -314,15 +272,17 @@ def _of_objects(segment: RemoteSegment, folder: Folder) -> SegmentMetadata | _No
             end = int(chunk.batches.last_offset[-1])
             newest = max(newest, int(chunk.batches.max_timestamp.max()))
     if broken or end < start:
-        return _NotTaken(start, None, path, "the log of this remote segment is cut or damaged")
+        return MissingOffsets(start, None, path, "the log of this remote segment is cut or damaged")
     missing = [each for each in _NEEDED if each not in segment.objects]
     if missing:
         text = f"this remote segment is there without its {' and '.join(missing)}, and its log is intact"
-        return _NotTaken(start, end + 1, path, text)
+        return MissingOffsets(start, end + 1, path, text)
     lineage = parse_lineage(segment.objects["leader_epoch_checkpoint"].location.read(_LINEAGE_LIMIT))
     epochs = truncate_from_start(truncate_from_end(tuple(lineage), end + 1), start)
     if not epochs:
-        return _NotTaken(start, end + 1, path, "the leader_epoch_checkpoint of this remote segment has no leader epoch")
+        return MissingOffsets(
+            start, end + 1, path, "the leader_epoch_checkpoint of this remote segment has no leader epoch"
+        )
     transactions = segment.objects.get("txnindex")
     at = segment.log.modified or clock.now()
     return SegmentMetadata(
@@ -339,10 +299,7 @@ def _of_objects(segment: RemoteSegment, folder: Folder) -> SegmentMetadata | _No
         broker_id=-1,
         started_at=at,
         changed_at=at,
-        custom_metadata=None,
         is_txn_index_empty=transactions is None or not transactions.size,
-        metadata_partition=-1,
-        metadata_offset=-1,
     )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Any
 
 from brokerless.clusters.disk import Disk
 from brokerless.clusters.missing_partitions import partition_missing
@@ -14,8 +14,11 @@ from brokerless.findings import Finding, Kind, Severity
 from brokerless.internals.metadata.cluster import Cluster, ResourceType
 from brokerless.internals.remote.storage import remote_offsets_missing
 from brokerless.jobs.rebuild.adopted_topics import settings_lost
-from brokerless.jobs.rebuild.from_bucket.partitions import BucketPartition, ReplacedTopic, read_partitions
+from brokerless.jobs.rebuild.from_bucket.partitions import BucketPartition, describe_replaced, read_partitions
 from brokerless.jobs.rebuild.from_bucket.stand_ins import BucketTransaction, FromBucket, StandIn
+from brokerless.jobs.rebuild.nodes import Node, TargetDirectory, brokers_of, new_ids
+from brokerless.jobs.rebuild.partition_states import partition_row
+from brokerless.kafka_names import TopicIdPartition, TopicPartition
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.checkpoint.topic_ids import random_id
@@ -24,8 +27,13 @@ from brokerless.log.names import REMOTE_LOG_METADATA
 from brokerless.log.settings.topic import REMOTE_STORAGE
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import without_credentials
+from brokerless.log.tiered.bucket import of_another_topic
 from brokerless.log.tiered.detection import is_tiered, snapshot_path
+from brokerless.log.tiered.listing.folder import Folder
+from brokerless.log.tiered.options import with_tiered_options
 from brokerless.progress import Report
+from brokerless.requests.recovery import RebuildRequest
+from brokerless.values import Row
 
 _METADATA_PARTITIONS = 50
 """``TopicBasedRemoteLogMetadataManagerConfig``: the default."""
@@ -43,7 +51,7 @@ class BucketOptions:
 
     location: Location
     """The bucket, with its options."""
-    log_starts: Mapping[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+    log_starts: Mapping[TopicPartition, int] = field(default_factory=dict[TopicPartition, int])
     """First offsets that consumers get, by topic and partition."""
     abort_open: bool = False
     """Whether transactions that are open at the bucket's end are ended."""
@@ -58,27 +66,60 @@ class BucketOptions:
     """Whether brokers that read the backup itself may delete there."""
 
 
+def bucket_options(request: RebuildRequest) -> BucketOptions | None:
+    """Return what was requested of a bucket; None without one. Raises :class:`UsageError` for options that are of a
+    bucket, where there is none, or of another one."""
+    aborts = request.abort_open_transactions
+    if request.from_bucket is None and (request.log_starts or request.topics):
+        raise UsageError("--topic and --log-start are for --from-bucket")
+    if request.from_bucket is None and aborts and request.until is None and request.offsets is None:
+        raise UsageError("--abort-open-transactions is for --from-bucket, --until and --offsets")
+    if not request.in_bucket and (request.copy_to is not None or request.read_only_credentials):
+        raise UsageError("--copy-to and --read-only-credentials are for --in-bucket")
+    if request.in_bucket:
+        return _options_in_bucket(request)
+    if request.from_bucket is None:
+        return None
+    location = Location(os.fspath(request.from_bucket), request.storage_options)
+    location = with_tiered_options(location, request.key_pairs, None, None)
+    topics = (request.topics,) if isinstance(request.topics, str) else tuple(request.topics)
+    return BucketOptions(location, dict(request.log_starts or {}), aborts, topics)
+
+
+def _options_in_bucket(request: RebuildRequest) -> BucketOptions:
+    if request.from_bucket is not None:
+        raise UsageError("--in-bucket has the topics of a snapshot; --from-bucket is for the bucket of brokers")
+    if request.copy_to is not None and request.read_only_credentials:
+        text = "of a copy, brokers delete what retention ends; of the backup itself, they must not be able to"
+        raise UsageError(f"give one of --copy-to and --read-only-credentials: {text}")
+    copy_to = None if request.copy_to is None else Location.of(request.copy_to, request.storage_options)
+    return BucketOptions(Location(""), is_snapshot=True, copy_to=copy_to, can_delete=not request.read_only_credentials)
+
+
 @dataclass(frozen=True, slots=True)
-class Bucketed:
-    """What a bucket has, and what of it was in an old cluster's metadata."""
+class BucketTopics:
+    """The topics of a bucket that a rebuilt cluster gets, and what of them was in an old cluster's metadata."""
 
     options: BucketOptions
     partitions: tuple[BucketPartition, ...]
-    topics: Mapping[str, str]
-    """The names of topics, by their IDs."""
-    rows: Mapping[tuple[str, int], Mapping[str, Any]]
-    """The rows of partitions in the old cluster's metadata, by topic ID and partition."""
-    starts: Mapping[tuple[str, int], int]
-    has_metadata: bool
+    replaced: tuple[Folder, ...] = ()
+    """The partitions of topics that are not taken, as others of the same names are."""
+    rows: Mapping[TopicIdPartition, Row] = field(default_factory=dict[TopicIdPartition, Row])
+    """The rows of partitions in the old cluster's metadata."""
+    starts: Mapping[TopicPartition, int] = field(default_factory=dict[TopicPartition, int])
+    """The log starts that the old cluster's disks have."""
+    has_metadata: bool = False
     """Whether the cluster goes on with its own metadata of remote segments."""
-    replaced: tuple[ReplacedTopic, ...] = ()
-    """Topics that are not taken, as others of the same names are."""
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The names of the topics, by their IDs."""
+        return {each.topic_id: each.topic for each in self.partitions}
 
 
-def read_bucket(options: BucketOptions) -> tuple[list[BucketPartition], list[ReplacedTopic]]:
-    """Return the partitions of a bucket, and topics of the same names that are not taken. Raises
-    :class:`UnreadableError`, and :class:`UsageError` for another layout, and for two topics of one name of which none
-    is chosen."""
+def read_bucket(options: BucketOptions) -> BucketTopics:
+    """Return the topics of a bucket. Raises :class:`UnreadableError`, and :class:`UsageError` for another layout, and
+    for two topics of one name of which none is chosen."""
     location = resolve(options.location).location
     if not is_tiered(location):
         raise UsageError(f"{options.location}: these are no remote segments; give the bucket of tiered topics")
@@ -97,7 +138,7 @@ def read_bucket(options: BucketOptions) -> tuple[list[BucketPartition], list[Rep
             raise UsageError(f"log start: the bucket has no partition {topic}-{partition}")
         if options.log_starts[topic, partition] > each.end_offset:
             raise UsageError(f"log start: {each.name} ends at offset {each.end_offset}")
-    return found, others
+    return BucketTopics(options, tuple(found), tuple(others))
 
 
 def _id_of(topic: str, ids: Collection[str], patterns: Sequence[str]) -> str | None:
@@ -119,19 +160,12 @@ def _id_of(topic: str, ids: Collection[str], patterns: Sequence[str]) -> str | N
 
 
 def take_out(
-    of_bucket: tuple[Sequence[BucketPartition], Sequence[ReplacedTopic]],
-    options: BucketOptions | None,
-    cluster: Cluster,
-    disks: Sequence[Disk],
-    lost: list[str],
-) -> tuple[Bucketed | None, Sequence[Disk]]:
+    bucket: BucketTopics, cluster: Cluster, disks: Sequence[Disk], lost: list[str]
+) -> tuple[BucketTopics, Sequence[Disk]]:
     """Takes the topics of a bucket, and the metadata of remote segments, out of an old cluster's state and disks, for
-    stand-ins take their place; the state is changed. ``of_bucket``: as of :func:`read_bucket`. Raises
-    :class:`UsageError` where that has another ID for one, or the disks have one that was to be attached."""
-    if options is None:
-        return None, disks
-    partitions, replaced = of_bucket
-    topics = {each.topic_id: each.topic for each in partitions}
+    stand-ins take their place; the state is changed. Raises :class:`UsageError` where that has another ID for one, or
+    the disks have one that was to be attached."""
+    options, topics = bucket.options, bucket.names
     for topic_id, topic in topics.items():
         known_id = cluster.id_of(topic)
         if known_id not in (None, topic_id) and not options.topics:
@@ -144,14 +178,14 @@ def take_out(
         _refuse_present(topics, disks)
     has_metadata = bool(options.topics) and not options.is_snapshot and cluster.id_of(REMOTE_LOG_METADATA) is not None
     taken = {*topics.values(), *(() if has_metadata else (REMOTE_LOG_METADATA,))}
-    rows: dict[tuple[str, int], Mapping[str, Any]] = {}
+    rows: dict[TopicIdPartition, Row] = {}
     for topic_id in [each for each, name in cluster.topics.items() if name in taken]:
         rows |= {(topic_id, number): row for number, row in cluster.partitions.pop(topic_id, {}).items()}
         if topic_id not in topics and cluster.topics[topic_id] != REMOTE_LOG_METADATA:
             name = cluster.remove_topic(topic_id)
             lost.append(f"topic {name} with ID {topic_id}: the one in the bucket takes its place")
-    ends = {(each.topic, each.partition): each for each in partitions}
-    starts: dict[tuple[str, int], int] = {}
+    ends = {(each.topic, each.partition): each for each in bucket.partitions}
+    starts: dict[TopicPartition, int] = {}
     kept: list[Disk] = []
     for disk in disks:
         own = [each for each in disk.replicas if each.topic in taken]
@@ -168,16 +202,7 @@ def take_out(
             if there is not None and (each.end_offset or 0) > there.end_offset:
                 span = f"{there.end_offset}..{(each.end_offset or 0) - 1}"
                 lost.append(f"offsets {span} of {there.name}, which {each.paths.path} has and the bucket has not")
-    bucketed = Bucketed(
-        options,
-        tuple(partitions),
-        topics,
-        rows=rows,
-        starts=starts,
-        has_metadata=has_metadata,
-        replaced=tuple(replaced),
-    )
-    return bucketed, kept
+    return replace(bucket, rows=rows, starts=starts, has_metadata=has_metadata), kept
 
 
 def _refuse_present(topics: Mapping[str, str], disks: Sequence[Disk]) -> None:
@@ -192,17 +217,20 @@ def _refuse_present(topics: Mapping[str, str], disks: Sequence[Disk]) -> None:
 
 
 def put_in(
-    bucket: Bucketed,
+    bucket: BucketTopics,
     cluster: Cluster,
-    directory_ids: Mapping[int, str],
-    new_ids: Mapping[int, int],
+    nodes: Sequence[Node],
+    directories: Sequence[TargetDirectory],
     report: Report,
     lost: list[str],
 ) -> FromBucket:
     """Puts the topics of a bucket into a cluster's state; each partition gets one replica, or, of a snapshot, those
-    that it had. ``directory_ids``: of each broker, the log directory that its stand-ins are in; ``new_ids``: its ID by
-    that of the node that it was."""
+    that it had. Stand-ins are in the first log directory of a broker."""
     options = bucket.options
+    brokers = sorted(each.node_id for each in brokers_of(nodes))
+    of_old_ids = new_ids(brokers_of(nodes))
+    directory_ids = {each.node_id: each.directory_id for each in directories if each.is_first}
+    directory_ids = {node: directory_ids[node] for node in brokers}
     place = options.location if options.copy_to is None else options.copy_to
     url = snapshot_path(place) or without_credentials(place.path)[0]
     if options.copy_to is None:
@@ -210,27 +238,27 @@ def put_in(
         text += f"the records in it are not read here: brokerless verify {url} says first whether they are intact"
         report(Kind.REMOTE_FIRST_START.at(url, text))
     for each in bucket.replaced:
-        report(replace(each.finding, message=f"not taken: {each.text}"))
-        lost.append(each.text)
-    brokers = sorted(directory_ids)
+        text = describe_replaced(each)
+        report(replace(of_another_topic(each), message=f"not taken: {text}"))
+        lost.append(text)
     stand_ins: list[StandIn] = []
     there = {(each.topic_id, each.partition): each for each in bucket.partitions}
-    for topic_id, topic in sorted(bucket.topics.items(), key=lambda each: each[1]):
+    for topic_id, topic in sorted(bucket.names.items(), key=lambda each: each[1]):
         numbers = [number for of_topic, number in (*there, *bucket.rows) if of_topic == topic_id]
         cluster.add_topic(topic_id, topic)
         own = cluster.partitions.setdefault(topic_id, {})
         for number in range(max(numbers) + 1):
             each, row = there.get((topic_id, number)), bucket.rows.get((topic_id, number), {})
             old = row.get("replicas", ()) if options.is_snapshot else ()
-            nodes = [new_ids[one] for one in old if one in new_ids] or [brokers[number % len(brokers)]]
+            replicas = [of_old_ids[one] for one in old if one in of_old_ids] or [brokers[number % len(brokers)]]
             epoch = max(-1 if each is None else each.newest_epoch, row.get("leaderEpoch", -1)) + 1
-            ids = [directory_ids[node] for node in nodes]
-            own[number] = _row(topic_id, number, nodes, directory_ids=ids, leader_epoch=epoch)
+            ids = [directory_ids[node] for node in replicas]
+            own[number] = partition_row(topic_id, number, replicas, replicas, directory_ids=ids, leader_epoch=epoch)
             if each is None:
                 report(partition_missing(url, f"{topic}-{number}", "bucket"))
                 continue
-            stand_in = _stand_in(bucket, each, nodes[0], url=url, report=report)
-            stand_ins += (replace(stand_in, node_id=node) for node in nodes)
+            stand_in = _stand_in(bucket, each, replicas[0], url=url, report=report)
+            stand_ins += (replace(stand_in, node_id=node) for node in replicas)
             if not options.is_snapshot:  # which is compared with its list of segments
                 lost += _report_missing(each, stand_in, report)
                 lost.append(f"records of {each.name} from offset {each.end_offset} on, as far as there were any")
@@ -238,12 +266,12 @@ def put_in(
             cluster.configs.setdefault((ResourceType.TOPIC, topic), {})[REMOTE_STORAGE] = "true"
         else:
             _set_settings(cluster, topic, url, report)
-    metadata_id, nodes = _put_metadata(bucket, cluster, directory_ids)
+    metadata_id, metadata_nodes = _put_metadata(bucket, cluster, directory_ids)
     return FromBucket(
         url,
         tuple(stand_ins),
         metadata_id,
-        nodes,
+        metadata_nodes,
         has_metadata=bucket.has_metadata,
         is_snapshot=options.is_snapshot,
     )
@@ -267,7 +295,7 @@ def _set_settings(cluster: Cluster, topic: str, url: str, report: Report) -> Non
     report(settings_lost(url, topic, _KEPT, before))
 
 
-def _stand_in(bucket: Bucketed, each: BucketPartition, node: int, url: str, report: Report) -> StandIn:
+def _stand_in(bucket: BucketTopics, each: BucketPartition, node: int, url: str, report: Report) -> StandIn:
     for finding in each.findings:
         report(finding)
     place = each.topic, each.partition
@@ -320,7 +348,7 @@ def _open_transactions(each: BucketPartition) -> list[BucketTransaction]:
 
 
 def _put_metadata(
-    bucket: Bucketed, cluster: Cluster, directory_ids: Mapping[int, str]
+    bucket: BucketTopics, cluster: Cluster, directory_ids: Mapping[int, str]
 ) -> tuple[str, tuple[tuple[int, ...], ...]]:
     """Puts the topic of remote segments' metadata into a state; returns its ID, and each partition's nodes: as many as
     :data:`_METADATA_REPLICAS`, if there are."""
@@ -333,25 +361,11 @@ def _put_metadata(
     replicas = range(min(_METADATA_REPLICAS, len(brokers)))
     nodes = tuple(tuple(brokers[(number + each) % len(brokers)] for each in replicas) for number in range(count))
     cluster.add_topic(metadata_id, REMOTE_LOG_METADATA)
-    cluster.partitions[metadata_id] = {
-        number: _row(
-            metadata_id,
-            number,
-            own,
-            directory_ids=[directory_ids[node] for node in own],
-            leader_epoch=rows.get(number, {}).get("leaderEpoch", 0) + 1,
+    cluster.partitions[metadata_id] = {}
+    for number, own in enumerate(nodes):
+        ids, epoch = [directory_ids[node] for node in own], rows.get(number, {}).get("leaderEpoch", 0) + 1
+        cluster.partitions[metadata_id][number] = partition_row(
+            metadata_id, number, own, isr=own, directory_ids=ids, leader_epoch=epoch
         )
-        for number, own in enumerate(nodes)
-    }
     cluster.configs.setdefault((ResourceType.TOPIC, REMOTE_LOG_METADATA), {}).update(_METADATA_SETTINGS)
     return metadata_id, nodes
-
-
-def _row(
-    topic_id: str, number: int, nodes: Sequence[int], directory_ids: Sequence[str], leader_epoch: int
-) -> dict[str, Any]:
-    return {
-        "partitionId": number, "topicId": topic_id, "replicas": [*nodes], "isr": [*nodes], "removingReplicas": [],
-        "addingReplicas": [], "leader": -1, "leaderRecoveryState": 0, "leaderEpoch": leader_epoch, "partitionEpoch": 0,
-        "directories": [*directory_ids], "eligibleLeaderReplicas": None, "lastKnownElr": None,
-    }  # fmt: skip

@@ -13,7 +13,7 @@ from brokerless.clusters.placement import assigned_directory
 from brokerless.errors import UsageError
 from brokerless.internals.metadata.cluster import Cluster, ResourceType
 from brokerless.jobs.rebuild.from_snapshot.point_in_time import PointInTime, end_at
-from brokerless.jobs.rebuild.nodes import Node
+from brokerless.jobs.rebuild.nodes import Node, brokers_of, owners
 from brokerless.log import names
 from brokerless.log.backups.state import SnapshotState
 from brokerless.log.checkpoint.meta_properties import MetaProperties
@@ -128,7 +128,7 @@ def _disks(disk: Disk, node: int, directories: dict[str, list[DiskReplica]]) -> 
 
 def with_only_broker(nodes: Sequence[Node], disks: Sequence[Disk]) -> tuple[Node, ...]:
     """Give a snapshot that is of no node to the broker of a mapping file, if that is the only one."""
-    brokers = [each for each in nodes if each.is_broker]
+    brokers = brokers_of(nodes)
     if len(brokers) == 1 and len(disks) == 1 and not any(each.disks for each in nodes):
         return tuple(replace(each, disks=(disks[0].path,)) if each is brokers[0] else each for each in nodes)
     return tuple(nodes)
@@ -137,7 +137,7 @@ def with_only_broker(nodes: Sequence[Node], disks: Sequence[Disk]) -> tuple[Node
 def refuse_uncovered(nodes: Sequence[Node], disks: Sequence[Disk]) -> None:
     """Raises :class:`UsageError` for partitions that a snapshot has, and no node of the rebuilt cluster would have. It
     names as many nodes as are needed for all of them."""
-    owned = {path for node in nodes if node.is_broker for path in node.disks}
+    owned = owners(nodes)
     covered = {(each.topic_id, each.partition) for disk in disks if disk.path in owned for each in disk.replicas}
     found: list[DiskReplica] = []
     needed: dict[int | None, None] = {}

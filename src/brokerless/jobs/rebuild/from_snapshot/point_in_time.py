@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from brokerless.clock import milliseconds
 from brokerless.clusters.disk import DiskReplica
 from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind, Severity
 from brokerless.format.control import build_transaction_marker
+from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
 from brokerless.log.backups.snapshot import SnapshotPartition
 from brokerless.log.backups.state import SnapshotState
@@ -25,6 +27,7 @@ from brokerless.log.producer.transactions import Transaction, Transactions, open
 from brokerless.log.ranges import Range
 from brokerless.log.storage.location import Location
 from brokerless.progress import ignore
+from brokerless.requests.recovery import RebuildRequest
 from brokerless.tables.partition_tables import offset_for_time, read_records
 from brokerless.tables.read_options import ReadOptions
 from brokerless.text import count_of
@@ -52,10 +55,22 @@ class PointInTime:
     """Logs end before their first record of this time (ms) or later; None where ``rows`` say where they end."""
     path: str = ""
     """The path of the file that has ``rows``."""
-    rows: Mapping[tuple[str, int], VectorRow] | None = None
+    rows: Mapping[TopicPartition, VectorRow] | None = None
     """Where logs end, by topic and number; partitions that these do not name stay whole."""
     aborts_open: bool = False
     """Whether the transactions that this leaves open are aborted."""
+
+    @classmethod
+    def of(cls, request: RebuildRequest) -> PointInTime | None:
+        """Return what was requested; None for the end. Raises :class:`UsageError` for two points, and as
+        :func:`load_vector`."""
+        if request.until is not None and request.offsets is not None:
+            raise UsageError("give one of --until and --offsets: each says where logs end")
+        if request.offsets is not None:
+            path = os.fspath(request.offsets)
+            return cls(path=path, rows=load_vector(path), aborts_open=request.abort_open_transactions)
+        until = milliseconds(request.until)
+        return None if until is None else cls(until, aborts_open=request.abort_open_transactions)
 
     @property
     def option(self) -> str:
@@ -81,24 +96,23 @@ class PointInTime:
                 raise UsageError(f"{self.path}: {name} cannot end at offset {row.end_offset}; {text}")
 
 
-def load_vector(path: str | os.PathLike[str]) -> dict[tuple[str, int], VectorRow]:
+def load_vector(path: str) -> dict[TopicPartition, VectorRow]:
     """Read where partitions end: JSON Lines as ``snapshots --offsets --json`` prints them, by topic and number. Raises
     :class:`UsageError` for what is something else, with its line, and UnreadableError."""
-    found: dict[tuple[str, int], VectorRow] = {}
-    file = os.fspath(path)
-    for number, line in enumerate(Location(file).read(_LIMIT).split(b"\n"), 1):
+    found: dict[TopicPartition, VectorRow] = {}
+    for number, line in enumerate(Location(path).read(_LIMIT).split(b"\n"), 1):
         if not line.strip():
             continue
         try:
             row = from_json(line, VectorRow)
         except WrongJsonError as error:
-            raise UsageError(f"{file}, line {number}: this is no line of {_COMMAND} ({error})") from error
+            raise UsageError(f"{path}, line {number}: this is no line of {_COMMAND} ({error})") from error
         place = row.topic, row.partition
         if place in found:
-            raise UsageError(f"{file}, line {number}: {row.topic}-{row.partition} comes twice")
+            raise UsageError(f"{path}, line {number}: {row.topic}-{row.partition} comes twice")
         found[place] = row
     if not found:
-        raise UsageError(f"{file}: no partition is in it; give what {_COMMAND} prints")
+        raise UsageError(f"{path}: no partition is in it; give what {_COMMAND} prints")
     return found
 
 

@@ -14,7 +14,7 @@ from brokerless.jobs.rebuild.from_snapshot.disks import not_stored
 from brokerless.jobs.rebuild.replicas import HeldReplica
 from brokerless.jobs.recovered.losses import NOT_THERE, Loss
 from brokerless.jobs.recovered.reading import describe_files
-from brokerless.kafka_names import TopicPartition
+from brokerless.kafka_names import TopicIdPartition
 from brokerless.log.commit.partition_copy import copy_file
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig, with_segment_bytes
@@ -36,7 +36,7 @@ class RestoredLogs:
         """What is lost of the logs that are written, as texts for people."""
         self._cluster = cluster
         self._max_batch_bytes = bound(max_batch_bytes)
-        self._written: dict[TopicPartition, tuple[Path, StagedPartition]] = {}
+        self._written: dict[TopicIdPartition, tuple[Path, StagedPartition]] = {}
 
     def stage(self, held: HeldReplica, directory: Path) -> StagedPartition:
         """Writes a log into a log directory, under a name that readers pass over: from the snapshot, or as a copy of

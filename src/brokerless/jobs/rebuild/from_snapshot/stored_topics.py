@@ -8,8 +8,8 @@ from dataclasses import replace
 from brokerless.clusters.disk import Disk
 from brokerless.errors import UsageError
 from brokerless.internals.metadata.cluster import Cluster
-from brokerless.jobs.rebuild.from_bucket.partitions import BucketPartition, ReplacedTopic
-from brokerless.jobs.rebuild.from_bucket.plan import BucketOptions, read_bucket, transaction_open
+from brokerless.jobs.rebuild.from_bucket.partitions import BucketPartition
+from brokerless.jobs.rebuild.from_bucket.plan import BucketOptions, BucketTopics, read_bucket, transaction_open
 from brokerless.log import names
 from brokerless.log.backups.snapshot import SnapshotPartition
 from brokerless.log.settings.topic import CLEANUP_POLICY, cleanup_policies
@@ -18,10 +18,10 @@ from brokerless.progress import Report
 
 def remaining_in_bucket(
     options: BucketOptions, disks: Sequence[Disk], cluster: Cluster, report: Report
-) -> tuple[BucketOptions, tuple[list[BucketPartition], list[ReplacedTopic]]]:
-    """Return what of a snapshot stays in its bucket, as options and as :func:`read_bucket` has it. It is all of a topic
-    or nothing: of those that are not compacted, as tiered ones cannot be (KIP-405), and not Kafka's own. Partitions
-    begin and end as the snapshot says. Raises :class:`UsageError` where there are none; and as :func:`read_bucket`.
+) -> BucketTopics:
+    """Return what of a snapshot stays in its bucket. It is all of a topic or nothing: of those that are not compacted,
+    as tiered ones cannot be (KIP-405), and not Kafka's own. Partitions begin and end as the snapshot says. Raises
+    :class:`UsageError` where there are none; and as :func:`read_bucket`.
 
     A broker uploads nothing from an open transaction on, and consumers with ``read_committed`` got no answer where one
     was in the bucket (4.4.0). So topics with one are restored with their logs, and reported.
@@ -38,10 +38,10 @@ def remaining_in_bucket(
         raise UsageError(f"--in-bucket: {text}")
     topics = sorted({f"{each.topic}:{each.topic_id}" for each in known.values()})
     chosen = replace(options, topics=tuple(topics))
-    found, others = read_bucket(chosen)
-    partitions = [_up_to_end(each, known[each.topic_id, each.partition]) for each in found]
+    found = read_bucket(chosen)
+    partitions = tuple(_up_to_end(each, known[each.topic_id, each.partition]) for each in found.partitions)
     starts = {(each.topic, each.partition): each.start_offset for each in known.values()}
-    return replace(chosen, log_starts=starts), (partitions, others)
+    return replace(found, options=replace(chosen, log_starts=starts), partitions=partitions)
 
 
 def _remains(partition: SnapshotPartition, cluster: Cluster) -> bool:

@@ -14,11 +14,12 @@ import brokerless
 from brokerless.findings import Finding, Kind
 from brokerless.internals.coordinators import partition_of, share_key
 from brokerless.internals.groups.positions import read_positions
+from brokerless.internals.metadata.cluster import cluster_of
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from brokerless.internals.tables import history_rows, state_rows
 from brokerless.jobs.report.job import lag_table
 from brokerless.jobs.restore.live.groups import source_offsets
-from brokerless.jobs.restore.source import source_cluster
+from brokerless.jobs.restore.source import SourceReading
 from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.storage.location import Location
 from brokerless.serving.groups.offsets import CommittedOffsets
@@ -141,7 +142,7 @@ def test_transactional_ids_are_the_brokers_answers(raised: Raised) -> None:
 
 def test_positions_are_the_brokers_answers_of_share_groups_too(raised: Raised) -> None:
     partitions = raised.partitions
-    cluster = source_cluster(partitions)
+    cluster = cluster_of(partitions)
     assert cluster is not None
     found: list[Finding] = []
     positions = list(read_positions(partitions, cluster.topics, found.append))
@@ -197,6 +198,6 @@ def test_served_groups_have_the_brokers_offsets(raised: Raised) -> None:
 
 def test_restored_groups_have_the_brokers_offsets(raised: Raised) -> None:
     partitions = raised.partitions
-    cluster = source_cluster(partitions)
-    rows = source_offsets(partitions, cluster, None, lambda _: None)
+    cluster = cluster_of(partitions)
+    rows = source_offsets(partitions, cluster, SourceReading(), None)
     assert {row["group"]: f"orders-0:{row['offset']}" for row in rows} == known(raised.offsets)

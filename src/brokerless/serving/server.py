@@ -153,9 +153,9 @@ def _users(options: ServeOptions, topics: Topics) -> tuple[Users | None, Access 
         return read_users(options.users, has_tls=options.tls_cert is not None), None
     if not options.cluster_users and not options.knows_certificates:
         return None, None
-    from brokerless.jobs.restore.source import source_cluster
+    from brokerless.internals.metadata.cluster import cluster_of
 
-    cluster = source_cluster(topics.metadata_from)
+    cluster = cluster_of(topics.metadata_from)
     users = users_of_cluster(cluster) if options.cluster_users else None
     known = {name for _, name in users or ()}
     for each in options.super_users if options.cluster_users else ():

@@ -16,6 +16,7 @@ from brokerless.progress import Done, Report, ignore
 from brokerless.schemas import BATCHES
 
 if TYPE_CHECKING:
+    from brokerless.log.ranges import Range
     from brokerless.log.segment import Chunk
     from brokerless.tables.prepared_records import Prepare
     from brokerless.tables.read_options import ReadOptions
@@ -209,6 +210,19 @@ def offset_for_time(
 
     stable = transactions_of(partition).last_stable_offset
     return found[0] if stable is None or found[0] < stable else None
+
+
+def count_records(
+    partition: PartitionPath,
+    range: Range,
+    isolation: Isolation = "read_uncommitted",
+    max_batch_bytes: int | None = None,
+) -> int:
+    """Return how many records of a partition are in a range; damaged ones are passed over."""
+    from brokerless.tables.read_options import ReadOptions
+
+    options = ReadOptions(["offset"], range, isolation, max_batch_bytes=max_batch_bytes, on_damage=ignore)
+    return sum(batch.num_rows for batch in read_records([partition], options))
 
 
 def first_rows(

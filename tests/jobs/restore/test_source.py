@@ -23,7 +23,7 @@ def reader(name: str) -> brokerless.Log:
 
 
 def test_records_that_were_not_committed_are_not_restored() -> None:
-    found = measure(reader("txn-0").paths[0], SourceReading(), Limits(), lambda _: None, lambda _: None)
+    found = measure(reader("txn-0").paths[0], SourceReading(), Limits())
     rows = reader("txn-0").records(isolation="read_committed").read_all()
     assert found.records == rows.num_rows
     assert found.records < reader("txn-0").records().read_all().num_rows
@@ -36,16 +36,13 @@ def test_an_open_transaction_ends_what_is_restored() -> None:
     for name in ("txn-0", "txn-1"):
         stable = transactions_of(reader(name).paths[0]).last_stable_offset
         assert stable is not None
-        found = measure(reader(name).paths[0], SourceReading(), Limits(), lambda _: None, lambda _: None)
+        found = measure(reader(name).paths[0], SourceReading(), Limits())
         rows = reader(name).records(["offset"], start_offset=stable).read_all()
         assert found.undecided == (stable, rows.num_rows)
         assert found.end_offset == stable
     whole = SourceReading("read_uncommitted")
-    assert measure(reader("txn-0").paths[0], whole, Limits(), lambda _: None, lambda _: None).undecided is None
-    assert (
-        measure(reader("segments-0").paths[0], SourceReading(), Limits(), lambda _: None, lambda _: None).undecided
-        is None
-    )
+    assert measure(reader("txn-0").paths[0], whole, Limits()).undecided is None
+    assert measure(reader("segments-0").paths[0], SourceReading(), Limits()).undecided is None
 
 
 def test_sizes_are_those_of_keys_values_and_headers() -> None:
@@ -63,7 +60,7 @@ def test_a_point_in_time_ends_a_partition_before_its_first_later_record() -> Non
     rows = reader("segments-0").records(["offset", "timestamp"]).read_all().to_pylist()
     middle = rows[len(rows) // 2]
     until = int(middle["timestamp"].timestamp() * 1000)
-    found = measure(reader("segments-0").paths[0], SourceReading(until=until), Limits(), lambda _: None, lambda _: None)
+    found = measure(reader("segments-0").paths[0], SourceReading(until=until), Limits())
     first = next(row["offset"] for row in rows if row["timestamp"] >= middle["timestamp"])
     assert found.end_offset == first
     assert found.records == sum(row["offset"] < first for row in rows)
@@ -74,7 +71,7 @@ def test_what_meets_a_limit_is_counted() -> None:
     rows = reader("segments-0").records().read_all().to_pylist()
     times = sorted(int(row["timestamp"].timestamp() * 1000) for row in rows)
     limits = Limits(expired_before=times[3] + 1, earliest=times[0] + 1, latest=times[-1] - 1, largest=1)
-    found = measure(reader("segments-0").paths[0], SourceReading(), limits, lambda _: None, lambda _: None)
+    found = measure(reader("segments-0").paths[0], SourceReading(), limits)
     assert found.expired[0] == sum(time <= times[3] for time in times)
     assert found.out_of_range == times.count(times[0]) + times.count(times[-1])
     assert found.too_large == len(rows)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from dataclasses import replace
+from typing import Any
 
 from brokerless.cli.options import add_remote, add_timezone
 from brokerless.cli.output import Output
@@ -14,13 +13,6 @@ from brokerless.cli.requests import add_request, request_of
 from brokerless.cli.selection import named_topics
 from brokerless.findings import Finding
 from brokerless.requests.recovery import RestoreRequest
-
-if TYPE_CHECKING:
-    from brokerless.jobs.restore.disks.job import DiskRestore
-    from brokerless.jobs.restore.live.job import LiveRestore
-    from brokerless.jobs.restore.results import Restore
-    from brokerless.jobs.restore.source import SelectedPartitions
-    from brokerless.progress import Done, Report
 
 DESCRIPTION = """\
 Restores topics from log directories, a backup or a bucket: into a running cluster, by producing (--bootstrap-servers),
@@ -61,7 +53,10 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace, output: Output) -> None:
+    from brokerless.jobs.restore.disks.job import recover_disks
+    from brokerless.jobs.restore.job import check_request, plan
     from brokerless.jobs.restore.source import SelectedPartitions
+    from brokerless.views.restore import disks, live
 
     seen: set[Finding] = set()
 
@@ -76,90 +71,20 @@ def run(options: Namespace, output: Output) -> None:
         return
     everything = [each for log in logs for each in log.directory.partitions]
     selected = SelectedPartitions(options.paths, chosen, everything, sorted(named_topics(chosen, options)))
-    if options.to:
-        _show_and_apply(options, output, _into_disks(options, output, selected, on_damage))
-    else:
-        _show_and_apply(options, output, _into_cluster(options, selected, on_damage))
-
-
-Planned = TypeVar("Planned", "Restore", "DiskRestore")
-
-
-@dataclass(frozen=True, slots=True)
-class _Job(Generic[Planned]):
-    """A restore that is planned, and how it is shown and done."""
-
-    plan: Planned
-    size: int
-    """Bytes that ``apply`` reads and writes."""
-    apply: Callable[[Done], Planned]
-    is_incomplete: Callable[[Planned], bool]
-    """Returns whether something of what was done is missing."""
-    plan_lines: Callable[[Planned], Iterable[str]]
-    result_lines: Callable[[Planned], Iterable[str]]
-    rows: Callable[[Planned], Iterable[Any]]
-
-
-def _show_and_apply(options: Namespace, output: Output, job: _Job[Planned]) -> None:
-    result = job.plan
+    request = request_of(RestoreRequest, options, paths=options.paths, on_damage=on_damage)
+    check_request(request)
+    if options.to and options.apply and recover_disks(options.to):
+        output.say("a restore that had been cut short was completed")
+    with progress("reading", sum(each.size for each in chosen)) as done:
+        planned = plan(selected, replace(request, done=done))
+    view: Any = disks if options.to else live
+    result = planned.plan
     output.shown(result.findings)
     if not options.json:
-        output.prose(*job.plan_lines(result))
+        output.prose(*view.plan_lines(result))
     if options.apply:
-        with progress("restoring", job.size) as done:
-            result = job.apply(done)
-        output.problems(result.findings[len(job.plan.findings) :])
-        output.note_findings(job.is_incomplete(result))
-    output.result(job.rows(result), job.result_lines(result))
-
-
-def _into_disks(
-    options: Namespace, output: Output, selected: SelectedPartitions, on_damage: Report
-) -> _Job[DiskRestore]:
-    from brokerless.jobs.restore.disks.job import DiskSettings, apply_disks, plan_disks, recover_disks
-    from brokerless.views.restore.disks import disk_lines, disk_result_lines, disk_rows
-
-    settings = DiskSettings.of(request_of(RestoreRequest, options, paths=options.paths))
-    if options.apply and recover_disks(options.to):
-        output.say("a restore that had been cut short was completed")
-    size = sum(each.size for each in selected.partitions)
-    with progress("reading", size) as done:
-        planned = plan_disks(selected, options.to, settings, on_damage=on_damage, done=done)
-    return _Job(
-        planned,
-        2 * size,
-        lambda done: apply_disks(planned, settings, on_damage, done),
-        is_incomplete=lambda result: any(each.lost for each in result.partitions),
-        plan_lines=disk_lines,
-        result_lines=disk_result_lines,
-        rows=disk_rows,
-    )
-
-
-def _into_cluster(options: Namespace, selected: SelectedPartitions, on_damage: Report) -> _Job[Restore]:
-    from brokerless.jobs.restore.live.job import apply
-    from brokerless.views.restore.live import plan_lines, result_lines, rows
-
-    planned = _plan(options, selected, on_damage)
-    return _Job(
-        planned.plan,
-        sum(each.size for readers in planned.readers.values() for each in readers),
-        lambda done: apply(planned, on_damage, done),
-        is_incomplete=lambda result: any(each.reason for each in result.groups),
-        plan_lines=plan_lines,
-        result_lines=result_lines,
-        rows=rows,
-    )
-
-
-def _plan(options: Namespace, selected: SelectedPartitions, on_damage: Report) -> LiveRestore:
-    from brokerless.jobs.restore.live.connection import ClusterConnection, load_config
-    from brokerless.jobs.restore.live.job import LiveSettings, plan_restore
-
-    request = request_of(RestoreRequest, options, paths=options.paths)
-    config = {} if options.config is None else load_config(options.config)
-    settings = LiveSettings.of(request)
-    with progress("reading", sum(each.size for each in selected.partitions)) as done:
-        return plan_restore(
-            selected, ClusterConnection(options.bootstrap_servers, config), settings, on_damage=on_damage, done=done
-        )
+        with progress("restoring", planned.size) as done:
+            result = planned.apply(done)
+        output.problems(result.findings[len(planned.plan.findings) :])
+        output.note_findings(not result.is_whole)
+    output.result(view.rows(result), view.result_lines(result))

@@ -8,12 +8,14 @@ been committed by the quorum: the files do not say. Sources: ``MetadataDelta`` a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
 from brokerless import arrow
+from brokerless.errors import BrokerlessError
 from brokerless.findings import Finding, Kind
 from brokerless.format.control import decode_control
 from brokerless.internals.entries import RawRecord, decode_entry, read_entries
@@ -24,7 +26,7 @@ from brokerless.log import names
 from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.names import CLUSTER_METADATA
 from brokerless.log.settings.definitions import settings_of, synonyms_of, versions
-from brokerless.progress import Report
+from brokerless.progress import Report, ignore
 from brokerless.tables.partition_tables import read_records
 from brokerless.tables.read_options import ReadOptions
 from brokerless.values import Row
@@ -167,6 +169,15 @@ def read_cluster(
         cluster, partition, start_offset, on_damage=on_damage, end_offset=end_offset, max_batch_bytes=max_batch_bytes
     )
     return cluster
+
+
+def cluster_of(partitions: Iterable[PartitionPath], max_batch_bytes: int | None = None) -> Cluster | None:
+    """Return what the cluster's metadata among some partitions knows; None where it is not there, or cannot be read."""
+    for each in partitions:
+        if each.topic == names.CLUSTER_METADATA and each.state == "live":
+            with suppress(BrokerlessError):
+                return read_cluster(each, ignore, None, max_batch_bytes)
+    return None
 
 
 def _newest_snapshot(

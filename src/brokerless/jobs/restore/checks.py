@@ -103,11 +103,11 @@ def refuse_errors(findings: Iterable[Finding]) -> None:
 
 def check_groups(groups: Iterable[GroupRestore], topics: Iterable[TopicRestore], path: str) -> Iterator[Finding]:
     """Committed offsets after what is restored, which have no place of their own on the target."""
-    ends = {(each.topic, each.partition): each.end_offset for topic in topics for each in topic.partitions}
+    ends = {each.place: each.end_offset for topic in topics for each in topic.partitions}
     for each in groups:
-        end = ends[each.topic, each.partition]
+        end = ends[each.place]
         if each.source_offset > end:
-            name = names.partition_directory(each.topic, each.partition)
+            name = names.partition_directory(*each.place)
             text = f"group {each.group}: its committed offset in {name} is after what is restored; on the target it "
             text += "stands after the last restored record"
             expected, found = f"an offset up to {end}", str(each.source_offset)

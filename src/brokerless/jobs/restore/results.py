@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from brokerless.findings import Finding
+from brokerless.kafka_names import TopicPartition
 from brokerless.text import short_html, short_repr
 
 TopicConfigs = Mapping[str, str]
@@ -61,6 +62,10 @@ class SourcePartition:
     it; None without one."""
     codec: str = "none"
 
+    @property
+    def place(self) -> TopicPartition:
+        return self.topic, self.partition
+
 
 @dataclass(frozen=True, slots=True)
 class TopicRestore:
@@ -105,6 +110,10 @@ class GroupRestore:
     reason: str = ""
     """Why nothing is committed."""
 
+    @property
+    def place(self) -> TopicPartition:
+        return self.topic, self.partition
+
     __repr__ = short_repr
     _repr_html_ = short_html
 
@@ -137,7 +146,12 @@ class Restore:
     map_directory: str | None = None
     is_applied: bool = False
     is_resumed: bool = False
-    created: tuple[str, ...] = field(default=())
+    created: tuple[str, ...] = ()
 
     __repr__ = short_repr
     _repr_html_ = short_html
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all committed offsets that were requested are committed."""
+        return not any(each.reason for each in self.groups)

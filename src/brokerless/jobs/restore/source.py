@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless import arrow
-from brokerless.errors import BrokerlessError, UsageError
+from brokerless.clock import milliseconds
+from brokerless.errors import BrokerlessError, UsageError, raise_errors
 from brokerless.format.arrays import Int64s
-from brokerless.internals.metadata.cluster import Cluster, read_cluster
+from brokerless.internals.metadata.cluster import Cluster
 from brokerless.jobs.restore.results import Limits, SourcePartition
 from brokerless.kafka_names import Isolation
 from brokerless.log import names
@@ -22,7 +23,8 @@ from brokerless.log.partition import transactions_of
 from brokerless.log.ranges import Range
 from brokerless.log.seek import end_offset
 from brokerless.progress import Done, Report, ignore
-from brokerless.tables.partition_tables import offset_for_time, read_batches, read_records
+from brokerless.requests.recovery import RestoreRequest
+from brokerless.tables.partition_tables import count_records, offset_for_time, read_batches, read_records
 from brokerless.tables.read_options import ReadOptions
 
 COLUMNS = ("offset", "timestamp", "key", "value", "headers")
@@ -38,6 +40,14 @@ class SourceReading:
     until: int | None = None
     """A partition ends before its first record of this time (ms) or later; None for its end."""
     max_batch_bytes: int | None = None
+    on_damage: Report = ignore
+    done: Done = ignore
+
+    @classmethod
+    def of(cls, request: RestoreRequest) -> SourceReading:
+        """Return what was requested; without ``on_damage``, the first error is raised."""
+        on_damage = request.on_damage or raise_errors
+        return cls(request.isolation, milliseconds(request.until), request.max_batch_bytes, on_damage, request.done)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +98,6 @@ def choose_partitions(
     return topics
 
 
-def source_cluster(partitions: Iterable[PartitionPath], max_batch_bytes: int | None = None) -> Cluster | None:
-    """Return what the cluster's metadata beside the source knows; None where it is not there, or cannot be read."""
-    for each in partitions:
-        if each.topic == names.CLUSTER_METADATA and each.state == "live":
-            with suppress(BrokerlessError):
-                return read_cluster(each, ignore, None, max_batch_bytes)
-    return None
-
-
 def topic_configs(cluster: Cluster | None, topic: str) -> Mapping[str, str] | None:
     """Return a topic's own settings; None where the metadata does not know it."""
     return None if cluster is None or cluster.id_of(topic) is None else cluster.settings_of(topic)
@@ -117,14 +118,12 @@ def end_of(partition: PartitionPath, reading: SourceReading) -> int:
     return end if found is None else found
 
 
-def measure(
-    partition: PartitionPath, reading: SourceReading, limits: Limits, on_damage: Report, done: Done
-) -> SourcePartition:
+def measure(partition: PartitionPath, reading: SourceReading, limits: Limits) -> SourcePartition:
     """Reads a partition once, and counts what of it meets the limits. Damage is reported."""
     end = end_of(partition, reading)
     found = SourcePartition(*partition.place, partition.start_offset or 0, end, codec=_codec_of(partition))
     last = -1
-    for batch in records(partition, reading, 0, end=end, on_damage=on_damage, done=done):
+    for batch in records(partition, reading, 0, end):
         found = _add(found, batch, limits)
         last = batch.column("offset")[batch.num_rows - 1].as_py() if batch.num_rows else last
     if last < end - 1:  # else nothing is after the last one, and transactions need not be searched again
@@ -132,11 +131,8 @@ def measure(
         end = end if undecided is None else undecided[0]
         found = replace(found, end_offset=end, undecided=undecided)
     if reading.until is not None:
-        options = ReadOptions(
-            ["timestamp"], Range(end, None, None, reading.until), reading.isolation,
-            max_batch_bytes=reading.max_batch_bytes, on_damage=ignore,
-        )  # fmt: skip
-        found = replace(found, late=sum(batch.num_rows for batch in read_records([partition], options)))
+        later = Range(end, None, None, reading.until)
+        found = replace(found, late=count_records(partition, later, reading.isolation, reading.max_batch_bytes))
     return found
 
 
@@ -149,22 +145,14 @@ def _undecided(partition: PartitionPath, reading: SourceReading, end: int) -> tu
     if start is None or start >= end:
         return None
     start = max(start, partition.start_offset or 0)
-    options = ReadOptions(["offset"], Range(start, end), max_batch_bytes=reading.max_batch_bytes, on_damage=ignore)
-    return start, sum(batch.num_rows for batch in read_records([partition], options))
+    return start, count_records(partition, Range(start, end), max_batch_bytes=reading.max_batch_bytes)
 
 
-def open_transaction(partition: PartitionPath, end: int) -> int | None:
-    """Return where the first transaction begins that has no end before ``end``; None without one."""
-    return transactions_of(partition).open_at(end)
-
-
-def records(
-    partition: PartitionPath, reading: SourceReading, start: int, end: int, on_damage: Report, done: Done
-) -> Generator[pa.RecordBatch]:
+def records(partition: PartitionPath, reading: SourceReading, start: int, end: int) -> Generator[pa.RecordBatch]:
     """Yield the records to restore with ``start <= offset < end``, with :data:`COLUMNS`."""
     options = ReadOptions(
-        COLUMNS, Range(start, end), reading.isolation, max_batch_bytes=reading.max_batch_bytes, on_damage=on_damage,
-        done=done,
+        COLUMNS, Range(start, end), reading.isolation, max_batch_bytes=reading.max_batch_bytes,
+        on_damage=reading.on_damage, done=reading.done,
     )  # fmt: skip
     yield from read_records([partition], options)
 

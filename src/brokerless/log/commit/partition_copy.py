@@ -245,6 +245,19 @@ def _are_unchanged(before: Sequence[DirectoryEntry], after: Sequence[DirectoryEn
     return all(name in was and name in now and name.startswith(f"{active}.") for name in differing)
 
 
+def copy_directory(source: Path, target: Path) -> None:
+    """Copies a partition's directory into a new one; nothing is left of that if it fails. Raises as
+    :func:`copy_file`."""
+    try:
+        make_inner_directory(target)
+        for each in Location(str(source)).entries():
+            copy_file(each, target / each.name)
+        sync_directory(target)
+    except BaseException:
+        shutil.rmtree(target, ignore_errors=True)
+        raise
+
+
 def copy_file(entry: DirectoryEntry, target: Path) -> None:
     """Copies a file under a new name, with its time. Raises UnreadableError, UnwritableError, OSError."""
     created = open_own(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL)

@@ -91,11 +91,11 @@ class Topics:
     def load_cluster(self) -> None:
         """Read the cluster's metadata, if it is there, and take what it knows of the topics; else their leader epochs
         are read from their partitions."""
-        from brokerless.jobs.restore.source import (
-            source_cluster,  # it imports kernels, as all does that decodes records
+        from brokerless.internals.metadata.cluster import (
+            cluster_of,  # it imports kernels, as all does that decodes records
         )
 
-        self.take_cluster(source_cluster(self.metadata_from))
+        self.take_cluster(cluster_of(self.metadata_from))
         for each in self.partitions:
             each.announced_epoch()
 
@@ -115,13 +115,13 @@ class Topics:
 
     def read_newer_cluster(self) -> Cluster | None:
         """Read the cluster's metadata where it was changed since; else return what was known."""
-        from brokerless.jobs.restore.source import source_cluster
+        from brokerless.internals.metadata.cluster import cluster_of
 
         listed = tuple(list_again(each, ignore) or each for each in self.metadata_from)
         if listed == self.metadata_from:
             return self.cluster
         self.metadata_from = listed
-        return source_cluster(listed) or self.cluster
+        return cluster_of(listed) or self.cluster
 
     def take_cluster(self, cluster: Cluster | None) -> None:
         """Take what the cluster's metadata knows of the topics, where it is there."""

@@ -14,7 +14,7 @@ from brokerless.views.text import format_times
 _COLUMNS = ("partition", "records", "size", "from", "to", "offsets", "nodes", "there now")
 
 
-def disk_rows(restore: DiskRestore) -> Iterator[dict[str, Any]]:
+def rows(restore: DiskRestore) -> Iterator[dict[str, Any]]:
     """Yield a row for each partition, each finding, and one of the restore; ``table`` says which."""
     done = {(each.topic, each.partition): each for each in restore.partitions}
     placed = {(each.topic, each.partition): each for each in restore.placements}
@@ -40,7 +40,7 @@ def disk_rows(restore: DiskRestore) -> Iterator[dict[str, Any]]:
     yield {"table": "restore", "isApplied": restore.is_applied}
 
 
-def disk_lines(restore: DiskRestore) -> Iterator[str]:
+def plan_lines(restore: DiskRestore) -> Iterator[str]:
     """Yield what is in the source, where it goes, and what is to be known before."""
     placed = {(each.topic, each.partition): each for each in restore.placements}
     cells: list[list[str]] = []
@@ -58,7 +58,7 @@ def disk_lines(restore: DiskRestore) -> Iterator[str]:
     yield from finding_lines(restore.findings)
 
 
-def disk_result_lines(restore: DiskRestore) -> Iterator[str]:
+def result_lines(restore: DiskRestore) -> Iterator[str]:
     """Yield what was done, or that nothing was."""
     if not restore.is_applied:
         if refused := sum(each.severity == "error" for each in restore.findings):

@@ -12,13 +12,14 @@ import pytest
 from tests.golden import broker_data
 
 import brokerless
-from brokerless.jobs.restore.disks.job import DiskRestore, DiskSettings, apply_disks, plan_disks
+from brokerless.jobs.restore.disks.job import DiskRestore, plan_disks
 from brokerless.jobs.restore.disks.targets import load_target
 from brokerless.jobs.restore.source import SelectedPartitions
 from brokerless.log.checkpoint.leader_epochs import epochs_of, load_leader_epochs
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.storage.directory_lock import lock_directory
 from brokerless.log.storage.location import Location
+from brokerless.requests.recovery import RestoreRequest
 
 
 @pytest.fixture
@@ -33,11 +34,10 @@ def restored(
 ) -> DiskRestore:
     everything = brokerless.open(source).directory.partitions
     chosen = [each for each in everything if each.topic in topics]
-    how = DiskSettings(**settings)
     report = (lambda _: None) if findings is None else findings.append
     selected = SelectedPartitions([str(source)], chosen, everything, topics)
-    planned = plan_disks(selected, [str(target)], how, report, lambda _: None)
-    return apply_disks(planned, how, report, lambda _: None)
+    request = RestoreRequest([source], to=[target], on_damage=report, **settings)
+    return plan_disks(selected, request).apply(lambda _: None)
 
 
 def rows(path: Path, topic: str, partition: int = 0) -> list[dict[str, Any]]:
@@ -116,9 +116,9 @@ def test_a_transaction_that_the_point_in_time_cuts_is_reported(target: Path) -> 
     chosen = [each for each in everything if each.topic == "txn"]
     found: dict[int | None, list[str]] = {}
     for limit in (until, None):
-        how = DiskSettings(replace=True, until=limit)
         selected = SelectedPartitions([str(source)], chosen, everything, ["txn"])
-        plan = plan_disks(selected, [str(target)], how, lambda _: None, lambda _: None)
+        request = RestoreRequest([source], to=[target], replace=True, until=limit, on_damage=lambda _: None)
+        plan = plan_disks(selected, request).plan
         found[limit] = [each.message for each in plan.findings if each.kind == "transaction-open"]
     assert any(each.endswith(f"--start-offset {cut['firstOffset']}") for each in found[until])
     assert not [each for each in found[None] if each.endswith(f"--start-offset {cut['firstOffset']}")]

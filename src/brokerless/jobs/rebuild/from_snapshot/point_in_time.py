@@ -26,10 +26,8 @@ from brokerless.log.partition import transactions_of
 from brokerless.log.producer.transactions import Transaction, Transactions, open_transaction
 from brokerless.log.ranges import Range
 from brokerless.log.storage.location import Location
-from brokerless.progress import ignore
 from brokerless.requests.recovery import RebuildRequest
-from brokerless.tables.partition_tables import offset_for_time, read_records
-from brokerless.tables.read_options import ReadOptions
+from brokerless.tables.partition_tables import count_records, offset_for_time
 from brokerless.text import count_of
 from brokerless.values import Int32, Int64, LenientValue, Uuid, WrongJsonError, from_json
 
@@ -139,9 +137,9 @@ def end_at(
         found.append(_open(replica, unfinished[0], text, "info"))
     elif unfinished:
         text = f"it ends later than {point.option}, so that nobody will end it, and consumers with read_committed stop "
-        text += "there until you do: give --abort-open-transactions, or later kafka-transactions.sh --bootstrap-server "
-        text += f"... abort --topic {replica.topic} --partition {replica.partition} "
-        found.append(_open(replica, unfinished[0], f"{text}--start-offset {unfinished[0].first_offset}", "warning"))
+        text += "there until you do: give --abort-open-transactions, or later "
+        abort = abort_command(replica.topic, replica.partition, unfinished[0].first_offset)
+        found.append(_open(replica, unfinished[0], f"{text}{abort}", "warning"))
     kept = replace(replica, end_offset=end + len(markers), end_in_log=replica.end_offset, markers=markers)
     return kept, tuple(found)
 
@@ -157,9 +155,7 @@ def _end(replica: DiskReplica, state: SnapshotState, point: PointInTime, max_bat
 
 
 def _late(replica: DiskReplica, end: int, until: int, max_batch_bytes: int | None) -> Iterator[Finding]:
-    earlier = Range(end, None, None, until)
-    options = ReadOptions(["timestamp"], earlier, max_batch_bytes=max_batch_bytes, on_damage=ignore)
-    if late := sum(batch.num_rows for batch in read_records([replica.paths], options)):
+    if late := count_records(replica.paths, Range(end, None, None, until), max_batch_bytes=max_batch_bytes):
         name = names.partition_directory(replica.topic, replica.partition)
         yield late_records(replica.path, name, late, end_offset=end)
 
@@ -193,6 +189,12 @@ def _markers(transactions: Transactions, unfinished: Sequence[Transaction], end:
         marker = each.producer_id, each.producer_epoch, offset, each.last_timestamp or 0, False, max(before, default=0)
         columns, header = build_transaction_marker(*marker, epoch)
         yield bytes(Encoder().encode(columns, np.array([0, 1]), header))
+
+
+def abort_command(topic: str, partition: int, start_offset: int | None) -> str:
+    """Return the command of Kafka that aborts the transaction with its first record there."""
+    text = f"kafka-transactions.sh --bootstrap-server ... abort --topic {topic} --partition {partition}"
+    return f"{text} --start-offset {start_offset}"
 
 
 def late_records(path: str, name: str, count: int, end_offset: int) -> Finding:

@@ -15,13 +15,10 @@ from brokerless.jobs.rebuild.replicas import HeldReplica
 from brokerless.jobs.recovered.losses import NOT_THERE, Loss
 from brokerless.jobs.recovered.reading import describe_files
 from brokerless.kafka_names import TopicIdPartition
-from brokerless.log.commit.partition_copy import copy_file
+from brokerless.log.commit.partition_copy import copy_directory
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig, with_segment_bytes
-from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.guarded_files import make_inner_directory
-from brokerless.log.storage.location import Location
 from brokerless.progress import ignore
 from brokerless.tables.read_options import bound
 
@@ -45,7 +42,7 @@ class RestoredLogs:
         place = held.topic_id, held.replica.partition
         if place in self._written:
             first, staged = self._written[place]
-            _copy(first / staged.name, directory / staged.directory)
+            copy_directory(first / staged.name, directory / staged.directory)
             return staged
         found = run_task(self._task(held, directory), ignore)
         if found.staged is None:
@@ -90,11 +87,3 @@ def _text(loss: Loss, name: str) -> str:
         return not_stored(loss.first_offset, loss.last_offset, name)
     last = " and after" if loss.last_offset is None else f"..{loss.last_offset}"
     return f"offsets {loss.first_offset}{last} of {name}: damaged in the backup ({', '.join(loss.causes)})"
-
-
-def _copy(source: Path, target: Path) -> None:
-    """Copies a partition's directory into one that is new."""
-    make_inner_directory(target)
-    for each in Location(str(source)).entries():
-        copy_file(each, target / each.name)
-    sync_directory(target)

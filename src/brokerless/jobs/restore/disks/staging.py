@@ -7,8 +7,6 @@ topics' ids become those of the target.
 
 from __future__ import annotations
 
-import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +15,6 @@ from numpy.typing import NDArray
 
 from brokerless.clusters.directory_state import load_directory_state
 from brokerless.format import layouts
-from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.recovered.damaged_regions import FindingCollector
 from brokerless.jobs.recovered.losses import Loss, summed
 from brokerless.jobs.recovered.open_files import OpenFiles, with_open_files
@@ -32,15 +29,16 @@ from brokerless.jobs.recovered.reading import (
 from brokerless.jobs.recovered.writing import PartitionContents, cut, write_unfinished
 from brokerless.jobs.restore.disks.committed_topic_ids import ChangedTopicIds, translate
 from brokerless.jobs.restore.disks.targets import PartitionTarget
+from brokerless.jobs.restore.source import SourceReading
 from brokerless.log.checkpoint.leader_epochs import Epochs, assign, truncate_from_end
+from brokerless.log.commit.partition_copy import copy_directory
 from brokerless.log.commit.partition_writer import NewPartition, unfinished_name
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED
 from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.guarded_files import make_inner_directory, open_own
-from brokerless.progress import Done, Report
+from brokerless.tables.read_options import bound
 
 OWNER = "b0ce1e57"
 """The first digits in the names of what a restore has staged; there is one at a time in a log directory."""
@@ -61,16 +59,14 @@ def stage(
     placement: PartitionTarget,
     source: PartitionPath,
     end: int | None,
-    report: Report,
-    done: Done,
-    max_batch_bytes: int | None = None,
+    reading: SourceReading,
     topic_ids: ChangedTopicIds | None = None,
 ) -> Staged:
     """Writes a partition into all of its directories. ``end``: the offset before which it ends, if that is not where
     the source does. ``topic_ids``: those that change in its records. Raises what PartitionOutput does."""
     state = load_directory_state(resolve(source.location))
     files = describe_files([source], state, ())
-    limit = max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
+    limit, done = bound(reading.max_batch_bytes), reading.done
     collector = FindingCollector()
 
     def write(listed: PartitionFiles, opened: OpenFiles) -> Staged:
@@ -88,11 +84,12 @@ def stage(
         contents, epochs = _contents(found, opened, placement, end)
         taken, staged = write_unfinished(place, contents, epochs, report=collector, done=done, max_batch_bytes=limit)
         if topic_ids:
-            translate(first.path / staged.directory, topic_ids, report)
+            translate(first.path / staged.directory, topic_ids, reading.on_damage)
         directories = {first.path: staged.directory}
         for each in others:
             name = unfinished_name(placement.topic, placement.partition, OWNER)
-            _copy(first.path / staged.directory, each.path / name)
+            copy_directory(first.path / staged.directory, each.path / name)
+            sync_directory(each.path)
             directories[each.path] = name
         regions = found.with_unsaved(contents.batches, taken)
         saved = contents.batches[taken]
@@ -101,7 +98,7 @@ def stage(
 
     staged = with_open_files(files, lambda listed: listed.files, list_files_again, write)
     for finding in collector.findings(source.path):
-        report(finding)
+        reading.on_damage(finding)
     return staged
 
 
@@ -138,22 +135,3 @@ def with_epochs_up_to(batches: NDArray[np.void], leader_epoch: int) -> NDArray[n
     batches = batches.copy()
     batches["epoch"][late], batches["restamped"][late] = leader_epoch, True
     return batches
-
-
-def _copy(source: Path, target: Path) -> None:
-    """A directory with its files, durably; nothing is left of it if that fails."""
-    try:
-        make_inner_directory(target)
-        for each in sorted(source.iterdir()):
-            created = open_own(target / each.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-            with os.fdopen(created, "wb") as copy, os.fdopen(open_own(each, os.O_RDONLY), "rb") as file:
-                shutil.copyfileobj(file, copy)
-                copy.flush()
-                found = each.stat()
-                os.utime(created, ns=(found.st_atime_ns, found.st_mtime_ns))
-                os.fsync(created)
-        sync_directory(target)
-        sync_directory(target.parent)
-    except BaseException:
-        shutil.rmtree(target, ignore_errors=True)
-        raise

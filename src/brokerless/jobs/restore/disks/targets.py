@@ -13,6 +13,7 @@ from pathlib import Path
 
 from brokerless.clusters.directory_state import load_directory_state, running_broker
 from brokerless.clusters.metadata_replicas import best_of, load_replica
+from brokerless.clusters.placement import assigned_directory
 from brokerless.clusters.start.directory_files import load_properties
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
@@ -152,11 +153,7 @@ def place(
             text += "given: one of them may lead, and all others would truncate what is restored. Give them with --to"
             findings.append(Kind.REPLICAS_NOT_GIVEN.at(target.metadata_path, text))
             continue
-        directories = row.get("directories") or []
-        chosen = [
-            _disk_of(target, node, directories[at] if at < len(directories) else None, name)
-            for at, node in enumerate(row["replicas"])
-        ]
+        chosen = [_disk_of(target, node, assigned_directory(row, node), name) for node in row["replicas"]]
         existing = {disk.path: _has_records(disk.path / name) for disk in chosen if (disk.path / name).exists()}
         found.append(
             PartitionTarget(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -16,11 +17,11 @@ from brokerless.internals.tables import state_rows
 from brokerless.jobs.restore.live.connection import TIMEOUT_S, ClusterConnection, describe, load_library
 from brokerless.jobs.restore.live.offset_map import OffsetRun
 from brokerless.jobs.restore.results import GroupRestore
+from brokerless.jobs.restore.source import SourceReading
 from brokerless.kafka_names import TopicPartition
 from brokerless.log.directory import PartitionPath
-from brokerless.progress import Report
+from brokerless.values import Row
 
-Row = Mapping[str, Any]
 _FREE = ("EMPTY", "DEAD", "UNKNOWN")
 """States of groups without members; a group that is not there is dead."""
 
@@ -28,9 +29,8 @@ _FREE = ("EMPTY", "DEAD", "UNKNOWN")
 def source_offsets(
     partitions: Iterable[PartitionPath],
     cluster: Cluster | None,
-    file: str | None,
-    on_damage: Report,
-    max_batch_bytes: int | None = None,
+    reading: SourceReading,
+    file: str | os.PathLike[str] | None,
 ) -> list[Row]:
     """Return what groups have committed in the source, as its coordinators load it, and later in a ``file`` of offsets,
     as rows of ``internals``. Raises :class:`UsageError` where there is neither, and for a file of another form."""
@@ -39,8 +39,8 @@ def source_offsets(
         text = "--groups: the source has no __consumer_offsets, where groups' offsets are"
         raise UsageError(f"{text}; --offsets takes a file of them")
     counts = None if cluster is None else partition_counts(cluster)
-    rows = state_rows(own, ("offsets",), on_damage, max_batch_bytes, counts=counts)["offsets"]
-    rows += [] if file is None else read_offsets_file(file)
+    rows = state_rows(own, ("offsets",), reading.on_damage, reading.max_batch_bytes, counts=counts)["offsets"]
+    rows += [] if file is None else read_offsets_file(os.fspath(file))
     last = {(each["group"], each["topic"], each["partition"]): each for each in rows}  # the file is newer
     return list(last.values())
 
@@ -62,14 +62,14 @@ def translate(
     the one after the last record. ``starts``: where the records begin on the target."""
     wanted: dict[TopicPartition, list[int]] = {}
     for each in groups:
-        wanted.setdefault((each.topic, each.partition), []).append(each.source_offset)
+        wanted.setdefault(each.place, []).append(each.source_offset)
     for offsets in wanted.values():
         offsets.sort()
     found: dict[tuple[TopicPartition, int], int] = {}
     ends = dict(starts)
     answered = dict.fromkeys(wanted, 0)
     for run in runs:
-        place = run.topic, run.partition
+        place = run.place
         ends[place] = run.target_end
         if place not in wanted:
             continue
@@ -78,9 +78,8 @@ def translate(
             found[place, offset] = run.target_first + max(0, offset - run.source_first)
         answered[place] = max(answered[place], until)
     return [
-        replace(each, target_offset=found.get((place, each.source_offset), ends.get(place)))
+        replace(each, target_offset=found.get((each.place, each.source_offset), ends.get(each.place)))
         for each in groups
-        for place in [(each.topic, each.partition)]
     ]
 
 
@@ -105,7 +104,7 @@ def _commit(connection: ClusterConnection, group: str, offsets: Sequence[GroupRe
     chosen: list[GroupRestore] = []
     done: list[GroupRestore] = []
     for each in offsets:
-        before = there.get((each.topic, each.partition), -1)
+        before = there.get(each.place, -1)
         if before in (-1, each.target_offset):
             chosen.append(each)
         else:
@@ -126,9 +125,9 @@ def _commit(connection: ClusterConnection, group: str, offsets: Sequence[GroupRe
             (each.topic, each.partition): each.error for each in answer.topic_partitions if each.error is not None
         }
         for each in chosen:
-            error = errors.get((each.topic, each.partition))
+            error = errors.get(each.place)
             done.append(each if error is None else _left(each, str(error.str())))
-    return sorted(done, key=lambda each: (each.topic, each.partition))
+    return sorted(done, key=lambda each: each.place)
 
 
 def _left(each: GroupRestore, reason: str) -> GroupRestore:

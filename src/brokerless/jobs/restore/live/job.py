@@ -6,18 +6,17 @@ not. A partition's records keep their partition and order; their offsets are new
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from brokerless import clock
-from brokerless.clock import milliseconds
 from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
-from brokerless.internals.metadata.cluster import Cluster
+from brokerless.internals.metadata.cluster import Cluster, cluster_of
 from brokerless.jobs.restore import source
 from brokerless.jobs.restore.checks import check_groups, check_topic, codec_on, limits_of, refuse_errors
 from brokerless.jobs.restore.live.connection import ClusterConnection
@@ -34,127 +33,85 @@ from brokerless.jobs.restore.live.topics import (
     describe_topics,
     own_settings,
 )
-from brokerless.jobs.restore.results import (
-    GroupRestore,
-    Limits,
-    Restore,
-    RestoredPartition,
-    SourcePartition,
-    TopicRestore,
-)
+from brokerless.jobs.restore.results import GroupRestore, Restore, RestoredPartition, TopicConfigs, TopicRestore
 from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath
 from brokerless.log.settings.topic import is_compacted
 from brokerless.log.storage.paths import full_path
-from brokerless.progress import Done, Report
+from brokerless.progress import Done
 from brokerless.requests.recovery import RestoreRequest
 from brokerless.text import short_html, short_repr
 
 
-@dataclass(frozen=True, slots=True)
-class LiveSettings:
-    """The settings of a restore into a running cluster."""
-
-    reading: source.SourceReading = field(default_factory=source.SourceReading)
-    map_directory: Path | None = None
-    """Where the offset map is written."""
-    rate: int | None = None
-    """At most so many bytes are sent in a second; None for no limit."""
-    groups: bool = False
-    """Whether groups' offsets are committed, too."""
-    append: bool = False
-    """Whether topics may have records already."""
-    offsets: str | None = None
-    """A file of what groups have committed later (``serve --offsets``)."""
-
-    @classmethod
-    def of(cls, request: RestoreRequest) -> LiveSettings:
-        """Return what was requested. Raises :class:`UsageError` for what is of directories, or needs another option."""
-        if request.replace or request.metadata:
-            raise UsageError("--replace and --metadata are for --to; leave them out")
-        if request.offsets is not None and not request.groups:
-            raise UsageError("--offsets needs --groups")
-        return cls(
-            source.SourceReading(request.isolation, milliseconds(request.until), request.max_batch_bytes),
-            None if request.offset_map is None else Path(request.offset_map),
-            request.rate,
-            groups=request.groups,
-            append=request.append,
-            offsets=None if request.offsets is None else os.fspath(request.offsets),
-        )
-
-
 @dataclass(slots=True)
-class LiveRestore:
+class PlannedRestore:
     """A restore that was planned."""
 
+    plan: Restore
     connection: ClusterConnection
-    settings: LiveSettings
+    request: RestoreRequest
+    reading: source.SourceReading
     paths: tuple[str, ...]
     readers: Mapping[str, Sequence[PartitionPath]]
-    everything: Sequence[PartitionPath]
-    """All partitions of the source, Kafka's own topics among them."""
-    plan: Restore
-    targets: dict[str, TargetTopic]
 
     __repr__ = short_repr
     _repr_html_ = short_html
 
+    @property
+    def size(self) -> int:
+        """Bytes that are read."""
+        return sum(each.size for readers in self.readers.values() for each in readers)
+
+    def apply(self, done: Done) -> Restore:
+        """Creates what is missing, sends the records, writes the map, and commits groups' offsets. After an error or a
+        kill, the same again goes on where it ended.
+
+        Raises :class:`UsageError` where a finding is an error, or the map is of another restore;
+        :class:`ClusterError`."""
+        return _apply(replace(self, reading=replace(self.reading, done=done)))
+
 
 def plan_restore(
-    selected: source.SelectedPartitions,
-    connection: ClusterConnection,
-    settings: LiveSettings,
-    on_damage: Report,
-    done: Done,
-) -> LiveRestore:
+    selected: source.SelectedPartitions, connection: ClusterConnection, request: RestoreRequest
+) -> PlannedRestore:
     """Reads the source once, and compares it with the target; nothing is changed.
 
     Raises :class:`UsageError`, :class:`ClusterError`, UnreadableError."""
+    reading = source.SourceReading.of(request)
     readers = source.choose_partitions(selected.partitions, selected.named)
     connection.open()
-    limit = settings.reading.max_batch_bytes
-    cluster = source.source_cluster(selected.everything, limit)
+    cluster = cluster_of(selected.everything, reading.max_batch_bytes)
     targets = describe_topics(connection, list(readers))
     defaults = default_settings(connection) if readers.keys() - targets.keys() else {}
-    is_resumed = settings.map_directory is not None and is_map(settings.map_directory)
+    map_directory = None if request.offset_map is None else str(Path(request.offset_map))
+    is_resumed = map_directory is not None and is_map(Path(map_directory))
     topics: list[TopicRestore] = []
     findings: list[Finding] = []
-
-    def measure(reader: PartitionPath, limits: Limits) -> SourcePartition:
-        return source.measure(reader, settings.reading, limits, on_damage, done)
-
     for name, of_topic in readers.items():
-        topic = _plan_topic(name, of_topic, cluster, target=targets.get(name), defaults=defaults, measure=measure)
+        topic = _plan_topic(name, of_topic, cluster, target=targets.get(name), defaults=defaults, reading=reading)
         topics.append(topic)
         findings += check_topic(topic, connection.bootstrap)
         findings += _check_partitions(topic, connection.bootstrap, len(of_topic), cluster is not None)
-    new = {each.topic: (each.partition_count, each.configs or {}) for each in topics if not each.exists}
-    findings += check_new_topics(connection, new)
-    if not is_resumed and not settings.append and targets:
+    findings += check_new_topics(connection, _missing(topics))
+    if not is_resumed and not request.append and targets:
         findings += _check_empty(connection, targets, readers)
-    others = selected.everything
-    places = [(each.topic, each.partition) for topic in topics for each in topic.partitions]
     groups: list[GroupRestore] = []
-    if settings.groups:
-        groups = source_groups(
-            source_offsets(others, cluster, settings.offsets, on_damage, max_batch_bytes=limit), places
-        )
+    if request.groups:
+        offsets = source_offsets(selected.everything, cluster, reading, request.offsets)
+        groups = source_groups(offsets, [each.place for topic in topics for each in topic.partitions])
     findings += check_groups(groups, topics, connection.bootstrap)
     plan = Restore(
         connection.bootstrap, tuple(topics), tuple(findings), tuple(groups), is_resumed=is_resumed,
-        map_directory=None if settings.map_directory is None else str(settings.map_directory),
+        map_directory=map_directory,
     )  # fmt: skip
-    return LiveRestore(
-        connection,
-        settings,
-        tuple(map(full_path, selected.paths)),
-        readers=readers,
-        everything=others,
-        plan=plan,
-        targets=targets,
-    )
+    paths = tuple(map(full_path, selected.paths))
+    return PlannedRestore(plan, connection, request, reading, paths=paths, readers=readers)
+
+
+def _missing(topics: Iterable[TopicRestore]) -> dict[str, tuple[int, TopicConfigs]]:
+    """Return the topics that are to be created, with their numbers of partitions and settings."""
+    return {each.topic: (each.partition_count, each.configs or {}) for each in topics if not each.exists}
 
 
 def _plan_topic(
@@ -163,12 +120,12 @@ def _plan_topic(
     cluster: Cluster | None,
     target: TargetTopic | None,
     defaults: Mapping[str, str],
-    measure: Callable[[PartitionPath, Limits], SourcePartition],
+    reading: source.SourceReading,
 ) -> TopicRestore:
     configs = source.topic_configs(cluster, name)
     effective = {**defaults, **own_settings(configs or {})} if target is None else target.settings
     limits = limits_of(effective, clock.now())
-    found = tuple(measure(each, limits) for each in readers)
+    found = tuple(source.measure(each, reading, limits) for each in readers)
     count = source.partition_count(cluster, name, readers) if target is None else target.partition_count
     replicas = int(defaults.get(REPLICATION, 1)) if target is None else target.replicas
     return TopicRestore(
@@ -201,32 +158,24 @@ def _check_empty(
                 yield Kind.TARGET_NOT_EMPTY.at(connection.bootstrap, text)
 
 
-def apply(restore: LiveRestore, on_damage: Report, done: Done) -> Restore:
-    """Creates what is missing, sends the records, writes the map, and commits groups' offsets. After an error or a
-    kill, the same again goes on where it ended.
-
-    Raises :class:`UsageError` where a finding is an error, or the map is of another restore; :class:`ClusterError`."""
-    plan, settings, connection = restore.plan, restore.settings, restore.connection
+def _apply(restore: PlannedRestore) -> Restore:
+    plan, connection = restore.plan, restore.connection
     refuse_errors(plan.findings)
-    if settings.map_directory is None:
+    if plan.map_directory is None:
         raise UsageError("give the directory of the offset map with --offset-map; the same one lets a restore go on")
-    missing = {each.topic: (each.partition_count, each.configs or {}) for each in plan.topics if not each.exists}
+    missing = _missing(plan.topics)
     if missing and plan.is_resumed:
         text = f"{next(iter(missing))} is not on the target any more"
-        raise UsageError(
-            f"{settings.map_directory}: {text}; to restore it again, give another directory with --offset-map"
-        )
+        raise UsageError(f"{plan.map_directory}: {text}; to restore it again, give another directory with --offset-map")
     create_topics(connection, missing)
     targets = describe_topics(connection, list(restore.readers))
     with TargetReader(connection) as target:
-        places = [(each.topic, each.partition) for topic in plan.topics for each in topic.partitions]
+        places = [each.place for topic in plan.topics for each in topic.partitions]
         bounds = target.settled_ends(places) if plan.is_resumed else {at: target.bounds(at) for at in places}
-        with open_map(settings.map_directory, _start(restore, targets, bounds)) as map_:
-            restored, interrupted = _send_all(
-                restore, map_, target, targets=targets, bounds=bounds, on_damage=on_damage, done=done
-            )
+        with open_map(Path(plan.map_directory), _start(restore, targets, bounds)) as map_:
+            restored, interrupted = _send_all(restore, map_, target, targets=targets, bounds=bounds)
             map_.write_tables()
-            starts = {at: map_.start["topics"][at[0]]["starts"][str(at[1])] for at in places}
+            starts = {at: map_.start_of(at) for at in places}
             groups = commit_groups(connection, translate(plan.groups, map_.runs(), starts)) if plan.groups else []
     more = [_interruption(connection, place) for place in interrupted]
     return replace(
@@ -236,14 +185,13 @@ def apply(restore: LiveRestore, on_damage: Report, done: Done) -> Restore:
 
 
 def _start(
-    restore: LiveRestore, targets: Mapping[str, TargetTopic], bounds: Mapping[TopicPartition, tuple[int, int]]
+    restore: PlannedRestore, targets: Mapping[str, TargetTopic], bounds: Mapping[TopicPartition, tuple[int, int]]
 ) -> dict[str, Any]:
-    reading = restore.settings.reading
     return {
         "source": list(restore.paths),
         "clusterId": restore.connection.cluster_id,
-        "isolation": reading.isolation,
-        "until": reading.until,
+        "isolation": restore.reading.isolation,
+        "until": restore.reading.until,
         "topics": {
             name: {
                 "topicId": targets[name].topic_id,
@@ -255,27 +203,23 @@ def _start(
 
 
 def _send_all(
-    restore: LiveRestore,
+    restore: PlannedRestore,
     map_: OffsetMap,
     target: TargetReader,
     targets: Mapping[str, TargetTopic],
     bounds: Mapping[TopicPartition, tuple[int, int]],
-    on_damage: Report,
-    done: Done,
 ) -> tuple[list[RestoredPartition], list[TopicPartition]]:
     before = {place: at.records for place, at in map_.positions.items()}
     matched: dict[TopicPartition, Resumed] = {}
     interrupted: list[TopicPartition] = []
-    with Production(restore.connection, map_, Pace(restore.settings.rate)) as production:
+    with Production(restore.connection, map_, Pace(restore.request.rate)) as production:
         for topic in restore.plan.topics:
             settings = targets[topic.topic].settings
             largest = limits_of(settings, clock.now()).largest
             for found, reader in zip(topic.partitions, restore.readers[topic.topic], strict=True):
-                place = found.topic, found.partition
+                place = found.place
                 start, codec = map_.positions[place].source, codec_on(settings, found.codec)
-                with closing(
-                    _rows(reader, restore.settings.reading, start, end=found.end_offset, on_damage=on_damage, done=done)
-                ) as rows:
+                with closing(_rows(reader, restore.reading, start, found.end_offset)) as rows:
                     pending = None
                     if not map_.is_new:
                         matched[place], pending = resume(
@@ -283,9 +227,7 @@ def _send_all(
                         )
                         if matched[place].foreign:
                             interrupted.append(place)
-                    for row in (*([] if pending is None else [pending]),):
-                        production.send(place, row, codec, largest)
-                    for row in rows:
+                    for row in rows if pending is None else chain([pending], rows):
                         production.send(place, row, codec, largest)
         production.finish()
     interrupted += [each for each in production.interrupted if each not in interrupted]
@@ -293,10 +235,8 @@ def _send_all(
     return results, interrupted
 
 
-def _rows(
-    reader: PartitionPath, reading: source.SourceReading, start: int, end: int, on_damage: Report, done: Done
-) -> Generator[ProducedRecord]:
-    with closing(source.records(reader, reading, start, end, on_damage, done)) as batches:
+def _rows(reader: PartitionPath, reading: source.SourceReading, start: int, end: int) -> Generator[ProducedRecord]:
+    with closing(source.records(reader, reading, start, end)) as batches:
         for batch in batches:
             for row in rows_of(batch):
                 if row.is_nameable:
@@ -305,8 +245,7 @@ def _rows(
 
 def _result(map_: OffsetMap, place: TopicPartition, before: int, resumed: Resumed | None) -> RestoredPartition:
     at, matched = map_.positions[place], 0 if resumed is None else resumed.matched
-    start = map_.start["topics"][place[0]]["starts"][str(place[1])]
-    first = start if at.records else None
+    first = map_.start_of(place) if at.records else None
     return RestoredPartition(*place, at.records - before - matched, before, matched, first, at.target)
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -72,8 +73,20 @@ class OffsetRun(Value, frozen=True):
             raise WrongJsonError("sourceLast is before sourceFirst")
 
     @property
+    def place(self) -> TopicPartition:
+        return self.topic, self.partition
+
+    @property
     def target_end(self) -> int:
         return self.target_first + self.source_last - self.source_first + 1
+
+    def reaches(self, source: int, target: int) -> bool:
+        """Return whether the record with these offsets is the next one of the run."""
+        return self.source_last + 1 == source and self.target_end == target
+
+    def up_to(self, source_last: int) -> OffsetRun:
+        """Return the run with more records, up to this offset in the source."""
+        return OffsetRun(self.topic, self.partition, self.source_first, source_last, self.target_first)
 
 
 class _Topic(LenientValue, frozen=True):
@@ -118,8 +131,8 @@ class OffsetMap:
     def add(self, place: TopicPartition, source: int, target: int) -> None:
         """A record that the target has; those of a partition come in order. It is in the file after :meth:`write`."""
         position, run = self.positions[place], self._open.get(place)
-        if run is not None and run.source_last + 1 == source and run.target_end == target:
-            self._open[place] = OffsetRun(*place, run.source_first, source, run.target_first)
+        if run is not None and run.reaches(source, target):
+            self._open[place] = run.up_to(source)
         else:
             if run is not None:
                 self._lines.append(run)
@@ -135,9 +148,13 @@ class OffsetMap:
             self._file.flush()
             os.fsync(self._file.fileno())
 
-    def runs(self) -> Generator[OffsetRun]:
-        """All runs that were written, those of a partition in order; neighbours are one."""
-        yield from read_runs(self.directory)
+    def start_of(self, place: TopicPartition) -> int:
+        """Return the offset on the target at which the records of a partition begin."""
+        return self.start["topics"][place[0]]["starts"][str(place[1])]
+
+    def runs(self) -> Iterator[OffsetRun]:
+        """Return all runs that were written, as :func:`read_runs`."""
+        return read_runs(self.directory)
 
     def write_tables(self) -> None:
         """Writes the map as Parquet and as JSON Lines beside the journal. Raises OSError, UnwritableError."""
@@ -146,7 +163,8 @@ class OffsetMap:
             pq.ParquetWriter(file, OFFSET_MAP, compression="zstd") as writer,
             replacing(self.directory / JSON_LINES) as lines,
         ):
-            for rows in _grouped(map(members, self.runs())):
+            runs = map(members, self.runs())
+            while rows := list(islice(runs, _ROWS)):
                 writer.write_batch(pa.RecordBatch.from_pylist(rows, OFFSET_MAP))
                 lines.write(b"".join(_JSON.encode(row).encode() + b"\n" for row in rows))
 
@@ -181,17 +199,13 @@ def read_runs(directory: Path) -> Iterator[OffsetRun]:
     """Yield all runs of a map, those of a partition in order; neighbours are one. Raises :class:`UsageError`."""
     last: dict[TopicPartition, OffsetRun] = {}
     for each in _read_runs(directory / JOURNAL):
-        place, before = (each.topic, each.partition), last.get((each.topic, each.partition))
-        if (
-            before is not None
-            and before.source_last + 1 == each.source_first
-            and before.target_end == each.target_first
-        ):
-            last[place] = OffsetRun(*place, before.source_first, each.source_last, before.target_first)
+        before = last.get(each.place)
+        if before is not None and before.reaches(each.source_first, each.target_first):
+            last[each.place] = before.up_to(each.source_last)
             continue
         if before is not None:
             yield before
-        last[place] = each
+        last[each.place] = each
     yield from last.values()
 
 
@@ -260,7 +274,7 @@ def _positions(path: Path, start: Mapping[str, Any]) -> dict[TopicPartition, Pos
         for number, offset in described["starts"].items()
     }
     for run in _read_runs(path):
-        at = positions.get((run.topic, run.partition))
+        at = positions.get(run.place)
         if at is None or run.source_first < at.source or run.target_first < at.target:
             name = f"{run.topic}-{run.partition}"
             raise UsageError(f"{path}: the runs of {name} are not in order; give another directory with --offset-map")
@@ -279,14 +293,3 @@ def _read_runs(path: Path) -> Iterator[OffsetRun]:
                 text = f"line {number} is no run of offsets: {error}; give another directory with --offset-map"
                 raise UsageError(f"{path}: {text}") from error
             yield run
-
-
-def _grouped(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    group: list[dict[str, Any]] = []
-    for each in rows:
-        group.append(each)
-        if len(group) == _ROWS:
-            yield group
-            group = []
-    if group:
-        yield group

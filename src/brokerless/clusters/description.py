@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from brokerless.clusters.directory_state import compare_topic_ids, no_metadata
-from brokerless.clusters.disk import Disk, DiskReplica, absent_replicas, load_disk, place_replicas
+from brokerless.clusters.disk import Disk, DiskReplica, absent_replicas, load_disk, place_replicas, refuse_other_paths
 from brokerless.clusters.metadata_replicas import MetadataReplica, best_of, compare_replicas
 from brokerless.clusters.placement import Absent, Placement, Verdict
 from brokerless.clusters.start.directory_files import check_directory_ids
@@ -19,7 +19,7 @@ from brokerless.clusters.start.remote_deletions import deletion_of, remote_segme
 from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.groups.positions import GroupPosition, lost_positions, read_positions
-from brokerless.internals.metadata.cluster import Cluster, cluster_rows, read_cluster
+from brokerless.internals.metadata.cluster import Cluster, cluster_rows
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from brokerless.internals.remote.storage import read_remote_storage
 from brokerless.internals.schemas import STATE
@@ -136,8 +136,7 @@ def describe_cluster(
     disks are read. Raises :class:`UsageError` for anything but log directories."""
     disks: list[Disk] = []
     for each in directories:
-        if each.kind != "log-directory":
-            raise UsageError(f"{each.path}: this is not a log directory; give the directories of log.dirs, one a disk")
+        refuse_other_paths(each)
         disks.append(load_disk(each, max_batch_bytes))
         done(sum(partition.size for partition in each.partitions))
     best = best_of(each.metadata for each in disks if each.metadata is not None)
@@ -147,7 +146,7 @@ def describe_cluster(
     if best is None:
         findings.append(no_metadata(disks[0].path))
     else:
-        cluster = read_cluster(best.paths, ignore, best.end_offset, max_batch_bytes)
+        cluster = best.load_cluster(max_batch_bytes)
         others = [each.metadata for each in disks if each.metadata is not None and each.metadata is not best]
         findings += compare_replicas(best, others)
     findings += _compare_identities(disks)
@@ -373,11 +372,7 @@ def _lost_positions(disks: Sequence[Disk], cluster: Cluster, max_batch_bytes: in
         if _topic_id(each, ids) == ids.get(each.topic):
             replicas[each.topic, each.partition].append(each)
     recovered = RecoveredLogs({each.path: each.checkpoints for each in disks})
-    known = {
-        (cluster.topics.get(topic_id, ""), number)
-        for topic_id, partitions in cluster.partitions.items()
-        for number in partitions
-    }
+    known = {(cluster.topics.get(topic_id, ""), number) for topic_id, number in cluster.rows_by_id()}
 
     def limits_of(position: GroupPosition) -> tuple[int, int] | None:
         place = position.topic, position.partition
@@ -389,14 +384,8 @@ def _lost_positions(disks: Sequence[Disk], cluster: Cluster, max_batch_bytes: in
     own = [each for topic in (CONSUMER_OFFSETS, SHARE_GROUP_STATE) for each in _longest_replicas(disks, topic)]
     topics = {topic_id: name for name, topic_id in ids.items()}
     paths = {(each.topic, each.partition): each.path for each in own}
-
-    def end_of(paths: PartitionPath) -> int | None:
-        limits = recovered.limits(paths)
-        return None if limits is None else limits[1]
-
-    for each in lost_positions(
-        read_positions(own, topics, ignore, max_batch_bytes=max_batch_bytes, end_of=end_of), limits_of
-    ):
+    positions = read_positions(own, topics, ignore, max_batch_bytes=max_batch_bytes, end_of=recovered.end_of)
+    for each in lost_positions(positions, limits_of):
         yield each.finding(paths[each.position.source])
 
 

@@ -88,6 +88,13 @@ class Disk:
         return None if self.properties is None else self.properties.directory_id
 
 
+def refuse_other_paths(directory: LogDirectory) -> None:
+    """Raises :class:`UsageError` for what is no log directory."""
+    if directory.kind != "log-directory":
+        text = "this is not a log directory; give the directories of log.dirs, one a disk"
+        raise UsageError(f"{directory.path}: {text}")
+
+
 def load_disk(directory: LogDirectory, max_batch_bytes: int | None = None) -> Disk:
     """Reads a disk's metadata files, the last headers of its partitions, and its replica of the metadata. What of it
     cannot be read is in ``findings``."""

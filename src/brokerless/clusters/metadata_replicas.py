@@ -12,13 +12,19 @@ from dataclasses import dataclass
 from brokerless import arrow
 from brokerless.findings import Finding, Kind
 from brokerless.format.control import decode_control
-from brokerless.internals.metadata.cluster import is_complete_snapshot, metadata_gap, snapshot_not_whole
+from brokerless.internals.metadata.cluster import (
+    Cluster,
+    is_complete_snapshot,
+    metadata_gap,
+    read_cluster,
+    snapshot_not_whole,
+)
 from brokerless.log import names
 from brokerless.log.checkpoint.quorum_state import load_quorum_state
 from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.ranges import Range
 from brokerless.log.segment import wrong_checksum
-from brokerless.progress import ignore
+from brokerless.progress import Report, ignore
 from brokerless.tables.partition_tables import read_batches, read_records
 from brokerless.tables.read_options import ReadOptions
 
@@ -68,6 +74,10 @@ class MetadataReplica:
     """The voters in KRaft's control records, or else the IDs in ``quorum-state``."""
     kraft_version: int
     """1 where voters are in the log (KIP-853)."""
+
+    def load_cluster(self, max_batch_bytes: int | None, on_damage: Report = ignore) -> Cluster:
+        """Return the state of the cluster at the end that counts. Raises UnreadableError."""
+        return read_cluster(self.paths, on_damage, self.end_offset, max_batch_bytes)
 
 
 def load_replica(paths: PartitionPath, max_batch_bytes: int | None = None) -> MetadataReplica:

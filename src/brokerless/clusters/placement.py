@@ -104,6 +104,10 @@ MADE_STRAY = (Verdict.TOPIC_UNKNOWN, Verdict.PARTITION_UNKNOWN, Verdict.ELSEWHER
 """Verdicts by which a broker renames a live or future directory to ``-stray``; its topic is served without it."""
 UNSERVED = (Verdict.OTHER_TOPIC, Verdict.OTHER_DIRECTORY)
 """Verdicts by which a directory is loaded, and clients get nothing of it, or may not."""
+NOT_LIVE = (Verdict.STRAY, Verdict.DELETED, Verdict.MOVING, Verdict.BLOCKED, Verdict.EMPTIED)
+"""Verdicts of directories that no broker serves, and that nothing is written of."""
+NOT_KNOWN = (Verdict.TOPIC_UNKNOWN, Verdict.PARTITION_UNKNOWN, Verdict.OTHER_TOPIC)
+"""Verdicts of directories whose partition the cluster's metadata does not have."""
 _BY_ID = (*MADE_STRAY, Verdict.OTHER_TOPIC)
 """Verdicts by what ``partition.metadata`` says, or would say, whose findings name that file."""
 

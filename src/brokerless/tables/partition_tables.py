@@ -212,7 +212,7 @@ def offset_for_time(
     return found[0] if stable is None or found[0] < stable else None
 
 
-def count_records(
+def count_in_range(
     partition: PartitionPath,
     range: Range,
     isolation: Isolation = "read_uncommitted",

@@ -22,7 +22,7 @@ from brokerless.clusters.placement import (
     absent,
     place,
 )
-from brokerless.clusters.positions import PositionLimits, positions_past_end
+from brokerless.clusters.positions import positions_past_end
 from brokerless.clusters.start import directory_files
 from brokerless.clusters.start.job import RecoveredLogs, StartAt, parent_of, plan_restart
 from brokerless.clusters.start.metadata_log import KnownState, read_known_state
@@ -73,8 +73,18 @@ def plan_directories(
     emptied = {(each.topic, each.partition) for each in node.loaded if each.path in placed.stray}
     positions: tuple[LostPosition, ...] = ()
     if cluster is not None:
-        limits = PositionLimits(served, emptied | {each.place for each in placed.absent}, recovered.limits)
-        positions = tuple(positions_past_end(cluster, broker, limits, max_batch_bytes))
+        emptied |= {each.place for each in placed.absent}
+        positions = tuple(
+            positions_past_end(
+                cluster,
+                broker,
+                served,
+                emptied,
+                limits=recovered.limits,
+                end_of=recovered.end_of,
+                max_batch_bytes=max_batch_bytes,
+            )  # fmt: skip
+        )
     return [
         DirectoryRestart(
             each.path,

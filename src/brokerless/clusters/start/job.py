@@ -86,6 +86,11 @@ class RecoveredLogs:
         restart = self.of(partition)
         return None if restart is None else (restart.log_start_offset, restart.log_end_offset)
 
+    def end_of(self, partition: PartitionPath) -> int | None:
+        """Return the offset after the last one of a partition after the start; None as in :meth:`of`."""
+        limits = self.limits(partition)
+        return None if limits is None else limits[1]
+
     def _planned(self, partition: PartitionPath) -> Restart | None:
         state = self._states.get(parent_of(partition.path))
         if state is None or is_remote(partition.path):

@@ -17,7 +17,7 @@ from brokerless.clusters.disk import Disk, load_disk
 from brokerless.clusters.metadata_replicas import MetadataReplica, best_of
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding
-from brokerless.internals.metadata.cluster import Cluster, read_cluster
+from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from brokerless.jobs.recovered.intact_batches import INTACT_BATCH, find_intact_batches
 from brokerless.jobs.recovered.open_files import PinnedFiles
@@ -231,7 +231,7 @@ def _list(cut: BackupCut, directories: Sequence[LogDirectory], max_batch_bytes: 
     cut.disks = tuple(_load(each, max_batch_bytes) for each in cut.directories)
     cut.metadata = best_of(each.metadata for each in cut.disks if each.metadata is not None)
     if cut.metadata is not None:
-        cut.cluster = read_cluster(cut.metadata.paths, ignore, cut.metadata.end_offset, max_batch_bytes)
+        cut.cluster = cut.metadata.load_cluster(max_batch_bytes)
 
 
 def _load(directory: LogDirectory, max_batch_bytes: int) -> Disk:

@@ -9,13 +9,21 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from brokerless.clusters.disk import Disk, DiskReplica, cluster_id_of, load_disk, place_replicas, topic_ids_of
+from brokerless.clusters.disk import (
+    Disk,
+    DiskReplica,
+    cluster_id_of,
+    load_disk,
+    place_replicas,
+    refuse_other_paths,
+    topic_ids_of,
+)
 from brokerless.clusters.metadata_replicas import MetadataReplica, best_of
 from brokerless.clusters.missing_partitions import partition_missing
-from brokerless.clusters.placement import Placement, Verdict
+from brokerless.clusters.placement import NOT_KNOWN, NOT_LIVE, Placement, Verdict
 from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
-from brokerless.internals.metadata.cluster import Cluster, read_cluster
+from brokerless.internals.metadata.cluster import Cluster
 from brokerless.jobs.backup.closing import Closed, close_transactions
 from brokerless.jobs.backup.cut import BackupCut, is_compacted, is_running, take_cut
 from brokerless.jobs.backup.options import BackupOptions
@@ -39,13 +47,10 @@ from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.settings.topic import retention_config
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import is_local_within, refuse_repeated
-from brokerless.log.tiered.detection import snapshot_path
+from brokerless.log.tiered.detection import shown_path
 from brokerless.log.tiered.writing.encryption import new_data_key
 from brokerless.log.tiered.writing.objects import ObjectFormat, UploadPlace
-from brokerless.progress import Report, ignore
-
-_LEFT_OUT = (Verdict.STRAY, Verdict.DELETED, Verdict.MOVING, Verdict.BLOCKED, Verdict.EMPTIED, Verdict.TWICE)
-_OF_NO_TOPIC = (Verdict.TOPIC_UNKNOWN, Verdict.PARTITION_UNKNOWN, Verdict.OTHER_TOPIC)
+from brokerless.progress import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +129,7 @@ def _plan(
 ) -> BackupPlan:
     directories = [each.directory for each in sources]
     disks = [
-        replace(disk, path=snapshot_path(directory.location) or disk.path)
-        for disk, directory in zip(loaded, directories, strict=True)
+        replace(disk, path=shown_path(directory.location)) for disk, directory in zip(loaded, directories, strict=True)
     ]
     cluster_id, own_nodes = cluster_id_of(disks), frozenset(each.node_id for each in disks if each.node_id is not None)
     findings = [each for disk in disks for each in disk.findings if each.kind != Kind.BROKER_RUNNING]
@@ -135,7 +139,7 @@ def _plan(
     best = best_of(each.metadata for each in disks if each.metadata is not None)
     cluster = None
     if best is not None:
-        cluster = read_cluster(best.paths, ignore, best.end_offset, options.max_batch_bytes)
+        cluster = best.load_cluster(options.max_batch_bytes)
     nodes = _leading(own_nodes, cluster, options, disks[0].path)
     selected = {each.path for source in sources for each in source.partitions}
     left_out: list[Finding] = []
@@ -248,8 +252,7 @@ def _is_selection(sources: Sequence[Source], cluster: Cluster | None, options: B
 def _refuse_directories(directories: Sequence[LogDirectory], place: BackupPlace) -> None:
     refuse_repeated((each.path for each in directories), "give each log directory once")
     for each in directories:
-        if each.kind != "log-directory":
-            raise UsageError(f"{each.path}: this is not a log directory; give the directories of log.dirs, one a disk")
+        refuse_other_paths(each)
         is_local = not place.location.is_remote and not each.location.is_remote
         if is_local and is_local_within(each.path, place.location.path):
             raise UsageError(f"{each.path}, which is read, is in {place.location}; write to another directory")
@@ -291,7 +294,7 @@ def _topic_id(
 ) -> str | None:
     """The ID of the topic of a replica that is backed up; None for one that is not."""
     replica = placed.replica
-    if placed.verdict in (*_LEFT_OUT, *_OF_NO_TOPIC):
+    if placed.verdict in (*NOT_LIVE, Verdict.TWICE, *NOT_KNOWN):
         return None
     if cluster is not None:
         return replica.topic_id or cluster.id_of(replica.topic)

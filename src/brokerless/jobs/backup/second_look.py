@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from brokerless.clusters.metadata_replicas import MetadataReplica, best_of, load_replica
 from brokerless.errors import UnreadableError
 from brokerless.findings import Finding, Kind
-from brokerless.internals.metadata.cluster import Cluster, read_cluster
+from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.records import TRANSACTION_STATE
 from brokerless.jobs.backup.cut import pin, where_now
 from brokerless.jobs.backup.partition import BackupTask, BackupTaskResult, SourceReplica, run_task
@@ -53,7 +53,7 @@ def look_again(
     if best is None or plan.cluster is None:
         return SecondLook(tuple(found), plan.metadata_replica, plan.metadata, (), cluster=plan.cluster)
     number = next(number for each, number in replicas if each is best)
-    rows = read_cluster(best.paths, ignore, best.end_offset, plan.options.max_batch_bytes)
+    rows = best.load_cluster(plan.options.max_batch_bytes)
     before, now = plan.cluster.rows_by_id().keys(), rows.rows_by_id().keys()
     own = rows_led_by(plan.cluster, plan.nodes).keys() | rows_led_by(rows, plan.nodes).keys()
     topics = {**plan.cluster.topics, **rows.topics}

@@ -35,7 +35,7 @@ from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.storage.guarded_files import make_directory
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.write_errors import unwritable
-from brokerless.log.tiered.detection import snapshot_path
+from brokerless.log.tiered.detection import shown_path
 from brokerless.progress import Done
 from brokerless.requests.backups import DrillRequest
 from brokerless.requests.recovery import RebuildRequest
@@ -53,15 +53,11 @@ NO_REPLICAS = "which node gets which replica (--spread)"
 
 @dataclass(frozen=True, slots=True)
 class DrillOptions:
-    """The options of a drill."""
+    """A request to try a snapshot, and the Kafka that it is tried with."""
 
-    spread: bool = False
-    """Whether the directories of all nodes are rebuilt, instead of those of one node with all partitions."""
-    scratch: str | None = None
-    """The path at which the directories are, and stay; None for a temporary directory."""
+    request: DrillRequest
     kafka: Kafka | None = None
     """The Kafka of which a broker starts on the directories; None for no start."""
-    max_batch_bytes: int | None = None
     is_chosen: Callable[[str, int], bool] | None = None
     """Returns whether a partition is tried, by topic and number; None for all."""
 
@@ -70,9 +66,12 @@ class DrillOptions:
         """Return what was requested. Raises :class:`UsageError` where no broker can be started."""
         if request.start is not None and request.spread:
             raise UsageError("--start is of one broker, which has all partitions; leave out --spread")
-        scratch = None if request.scratch is None else str(request.scratch)
-        kafka = None if request.start is None else find_kafka(request.start)
-        return cls(request.spread, scratch, kafka, max_batch_bytes=request.max_batch_bytes, is_chosen=is_chosen)
+        return cls(request, None if request.start is None else find_kafka(request.start), is_chosen)
+
+    @property
+    def scratch(self) -> str | None:
+        """The path at which the directories are, and stay; None for a temporary directory."""
+        return None if self.request.scratch is None else str(self.request.scratch)
 
 
 def drill(snapshot: LogDirectory, options: DrillOptions, running: RunOptions = HERE) -> DrillResult:
@@ -95,13 +94,13 @@ def drill(snapshot: LogDirectory, options: DrillOptions, running: RunOptions = H
         NO_BROKER if kafka is None else NOT_SERVED,
         NO_HASHES,
         NO_METADATA_LOG,
-        *(() if options.spread else (NO_REPLICAS,)),
+        *(() if options.request.spread else (NO_REPLICAS,)),
     )
     if len(tried) < len(vector):
         others = f"{len(vector) - len(tried):,} of the {count_of(len(vector), 'partition')} of the snapshot"
         not_tried = (f"{others}, and positions of groups in or of them", *not_tried)
     return DrillResult(
-        snapshot_path(snapshot.location) or snapshot.path, state.snapshot, tool_name(), began, ended=clock.now(),
+        shown_path(snapshot.location), state.snapshot, tool_name(), began, ended=clock.now(),
         scratch=options.scratch, checks=checks, not_tried=not_tried,
         partitions=None if options.is_chosen is None else tuple(each.name for each in tried),
         kafka=None if kafka is None else kafka.version,
@@ -146,11 +145,11 @@ def _checks(
     replicas: dict[tuple[str, int], list[PartitionPath]] = defaultdict(list)
     for each in (partition for one in directories for partition in one.partitions):
         replicas[each.place].append(each)
-    limit = bound(options.max_batch_bytes)
+    limit = bound(options.request.max_batch_bytes)
     partitions = [each for own in replicas.values() for each in own]
     yield _verify(partitions, limit, running)
     yield _start(rebuilt, directories, limit)
-    place = snapshot_path(snapshot.location) or snapshot.path
+    place = shown_path(snapshot.location)
     yield _timed("offsets", lambda: compare_offsets(vector, replicas, place, limit))
     firsts = {each: own[0] for each, own in replicas.items()}
     yield _timed("positions", lambda: check_positions(rebuilt.cluster, firsts, limit))
@@ -167,18 +166,18 @@ def _rebuild(
             request = RebuildRequest(
                 snapshot.path,
                 scratch,
-                spread=options.spread,
+                spread=options.request.spread,
                 mapping=None if options.kafka is None else mapping_file(Path(beside)),
                 quorum=None if options.kafka is None else "static",
                 apply=True,
-                max_batch_bytes=options.max_batch_bytes,
+                max_batch_bytes=options.request.max_batch_bytes,
             )
             rebuilt = rebuild([snapshot], RebuildOptions.of(request, options.is_chosen), done)
     except UnreadableError as error:
         if error.kind in _NOT_KNOWN:
             raise
         counts = {"directories": 0, "partitions": 0}
-        found = error.finding(snapshot_path(snapshot.location) or snapshot.path)
+        found = error.finding(shown_path(snapshot.location))
         return None, DrillCheck("rebuild", counts, (found,), is_clean=False, duration=clock.now() - began)
     # Positions are a check of their own; and what retention deletes after a start is no fault of the backup.
     found = [each for each in rebuilt.findings if each.kind != Kind.POSITION_PAST_END]

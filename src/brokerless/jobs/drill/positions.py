@@ -9,7 +9,6 @@ from brokerless.findings import Finding
 from brokerless.internals.coordinators import partition_counts
 from brokerless.internals.groups.positions import GroupPosition, lost_positions, read_positions
 from brokerless.internals.metadata.cluster import Cluster
-from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from brokerless.jobs.diff.alignment.sides import count_records
 from brokerless.kafka_names import TopicPartition
 from brokerless.log.directory import PartitionPath
@@ -24,11 +23,10 @@ def check_positions(
     next one."""
     found: list[Finding] = []
     limits = _PartitionLimits(logs, found)
-    own = [each for (topic, _), each in logs.items() if topic in (CONSUMER_OFFSETS, SHARE_GROUP_STATE)]
     positions = [
         each
         for each in read_positions(
-            own, cluster.topics, found.append, max_batch_bytes, counts=partition_counts(cluster) or None
+            logs.values(), cluster.topics, found.append, max_batch_bytes, counts=partition_counts(cluster) or None
         )
         if cluster.row(each.topic, each.partition) is not None
     ]

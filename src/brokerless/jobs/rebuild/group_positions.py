@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from brokerless.findings import Kind
 from brokerless.internals.coordinators import partition_counts
 from brokerless.internals.groups.positions import (
     GroupPosition,
     LostPosition,
-    ResetTo,
     lost_positions,
     read_positions,
 )
@@ -18,8 +16,6 @@ from brokerless.internals.metadata.cluster import Cluster
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from brokerless.jobs.rebuild.replicas import HeldReplica
 from brokerless.kafka_names import TopicIdPartition
-from brokerless.log.commit.log_opener import open_log
-from brokerless.log.write.records import append_records
 from brokerless.progress import Report
 
 
@@ -70,14 +66,3 @@ def in_sync(
     """Return the replicas of a partition that are in sync in the rebuilt cluster."""
     isr = cluster.partitions[place[0]][place[1]]["isr"]
     return [each for each in held.get(place, ()) if each.node in isr]
-
-
-def reset_positions(
-    directory: Path, source: tuple[str, int], positions: Sequence[LostPosition], reset_to: ResetTo, now_ms: int
-) -> None:
-    """Append the records that set positions to the end or the start of what is left to a partition of Kafka's own
-    topics, whose log needs no recovery. Raises as :func:`open_log`."""
-    if not positions:
-        return
-    with open_log(directory, *source) as log:
-        append_records(log, ((now_ms, *each.record(reset_to, now_ms)) for each in positions))

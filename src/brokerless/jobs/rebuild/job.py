@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from brokerless.clusters.disk import load_disk
+from brokerless.clusters.disk import load_disk, refuse_other_paths
 from brokerless.errors import UsageError
 from brokerless.jobs.rebuild.from_bucket.plan import BucketOptions
 from brokerless.jobs.rebuild.from_snapshot.copied_objects import check_target, copy_objects
@@ -110,8 +110,8 @@ def _check_paths(directories: Sequence[LogDirectory], options: RebuildOptions) -
         place = each.path
         if each in snapshots:
             place = _place_of(each)
-        elif each.kind != "log-directory":
-            raise UsageError(f"{each.path}: this is not a log directory; give the directories of log.dirs, one a disk")
+        else:
+            refuse_other_paths(each)
         _refuse_within(options, place)
 
 

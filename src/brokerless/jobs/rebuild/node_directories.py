@@ -16,7 +16,7 @@ from brokerless.internals.groups.positions import ResetTo
 from brokerless.internals.metadata.snapshot import snapshot_batches
 from brokerless.jobs.rebuild.from_bucket.stand_ins import FromBucket, append_events, events_in, write_stand_ins
 from brokerless.jobs.rebuild.from_snapshot.restored_logs import RestoredLogs
-from brokerless.jobs.rebuild.group_positions import in_sync, reset_positions
+from brokerless.jobs.rebuild.group_positions import in_sync
 from brokerless.jobs.rebuild.nodes import TargetDirectory
 from brokerless.jobs.rebuild.plan import Rebuild
 from brokerless.jobs.rebuild.replicas import HeldReplica
@@ -26,6 +26,7 @@ from brokerless.log.checkpoint.meta_properties import meta_properties
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.checkpoint.partition_metadata import partition_metadata
 from brokerless.log.commit.commit import commit
+from brokerless.log.commit.log_opener import open_log
 from brokerless.log.commit.partition_copy import Copying, copy_partition
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.names import REMOTE_LOG_METADATA
@@ -33,6 +34,7 @@ from brokerless.log.storage.atomic import rename, replacing, sync_directory, wri
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import NO_BROKER
 from brokerless.log.storage.guarded_files import make_inner_directory, synced_together
+from brokerless.log.write.records import append_records
 from brokerless.progress import Done
 
 METADATA = names.partition_directory(names.CLUSTER_METADATA, 0)
@@ -111,7 +113,8 @@ def _reset_positions(rebuild: Rebuild, reset_to: ResetTo, target: TargetDirector
         there = in_sync(rebuild.cluster, rebuild.held, (rebuild.cluster.id_of(topic) or "", number))
         if any(target.is_of(each.disk) for each in there):
             own = [each for each in rebuild.positions if each.position.source == (topic, number)]
-            reset_positions(path, (topic, number), own, reset_to=reset_to, now_ms=rebuild.now_ms)
+            with open_log(path, topic, number) as log:
+                append_records(log, ((rebuild.now_ms, *each.record(reset_to, rebuild.now_ms)) for each in own))
 
 
 def _append_events(rebuild: Rebuild, found: FromBucket, target: TargetDirectory, path: Path) -> None:

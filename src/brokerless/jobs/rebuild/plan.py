@@ -348,7 +348,7 @@ def _state(disks: Sequence[Disk], request: RebuildRequest, findings: list[Findin
         return replace(of_disks, cluster=cluster, origin=source, offset=end, epoch=epoch, is_dynamic=False)
     if best is None or request.without_metadata:
         return of_disks
-    cluster = read_cluster(best.paths, findings.append, best.end_offset, request.max_batch_bytes)
+    cluster = best.load_cluster(request.max_batch_bytes, findings.append)
     findings += compare_replicas(best, [each for each in replicas if each is not best])
     findings += best.damage
     place = disks[0].path if disks[0].is_snapshot else best.paths.path

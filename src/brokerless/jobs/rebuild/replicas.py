@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from brokerless.arrow import integers
 from brokerless.clusters.disk import Disk, DiskReplica, place_replicas
-from brokerless.clusters.placement import Placement, Verdict
+from brokerless.clusters.placement import NOT_KNOWN, NOT_LIVE, Placement, Verdict
 from brokerless.clusters.start.effects import loss_finding
 from brokerless.clusters.start.job import RecoveredLogs
 from brokerless.clusters.start.results import Restart
@@ -82,7 +82,7 @@ def held_replicas(
     for placed in place_replicas([each for each in disks if each.path in node_of], cluster):
         each = placed.replica
         assert isinstance(each, DiskReplica)
-        if placed.verdict in (*_NOT_LIVE, Verdict.TWICE):  # which :func:`left_out` and :func:`_add` report
+        if placed.verdict in (*NOT_LIVE, Verdict.TWICE):  # which :func:`left_out` and :func:`_add` report
             continue
         topic_id = _topic_id(placed, cluster)
         if placed.verdict not in (Verdict.HERE, *_REPORTED_LATER):
@@ -117,8 +117,6 @@ def held_replicas(
     return dict(found)
 
 
-_NOT_LIVE = (Verdict.STRAY, Verdict.DELETED, Verdict.MOVING, Verdict.BLOCKED, Verdict.EMPTIED)
-"""Verdicts of directories that the rebuilt cluster does not have."""
 _REPORTED_LATER = (Verdict.ELSEWHERE, Verdict.OTHER_DIRECTORY)
 """Verdicts that the rebuilt cluster may make good: it has other nodes, and each directory an ID of its own."""
 
@@ -129,7 +127,7 @@ def _topic_id(placed: Placement, cluster: Cluster) -> str | None:
     each = placed.replica
     if placed.verdict in (Verdict.NO_ID, Verdict.ID_CORRUPT):
         return cluster.id_of(each.topic) if cluster.row(each.topic, each.partition) is not None else None
-    if placed.verdict in (Verdict.TOPIC_UNKNOWN, Verdict.PARTITION_UNKNOWN, Verdict.OTHER_TOPIC):
+    if placed.verdict in NOT_KNOWN:
         return None
     return each.topic_id
 
@@ -266,7 +264,7 @@ def left_out(
     all that is left of a partition."""
     for placed in place_replicas(disks, cluster):
         each = placed.replica
-        if placed.verdict in _NOT_LIVE:
+        if placed.verdict in NOT_LIVE:
             topic_id = cluster.id_of(each.topic) or "" if each.topic_id is None else each.topic_id
             is_spare = placed.verdict == Verdict.DELETED or bool(held.get((topic_id, each.partition)))
             finding = placed.of_cluster(is_spare=is_spare)

@@ -24,7 +24,7 @@ from brokerless.log.ranges import Range
 from brokerless.log.seek import end_offset
 from brokerless.progress import Done, Report, ignore
 from brokerless.requests.recovery import RestoreRequest
-from brokerless.tables.partition_tables import count_records, offset_for_time, read_batches, read_records
+from brokerless.tables.partition_tables import count_in_range, offset_for_time, read_batches, read_records
 from brokerless.tables.read_options import ReadOptions
 
 COLUMNS = ("offset", "timestamp", "key", "value", "headers")
@@ -132,7 +132,7 @@ def measure(partition: PartitionPath, reading: SourceReading, limits: Limits) ->
         found = replace(found, end_offset=end, undecided=undecided)
     if reading.until is not None:
         later = Range(end, None, None, reading.until)
-        found = replace(found, late=count_records(partition, later, reading.isolation, reading.max_batch_bytes))
+        found = replace(found, late=count_in_range(partition, later, reading.isolation, reading.max_batch_bytes))
     return found
 
 
@@ -145,7 +145,7 @@ def _undecided(partition: PartitionPath, reading: SourceReading, end: int) -> tu
     if start is None or start >= end:
         return None
     start = max(start, partition.start_offset or 0)
-    return start, count_records(partition, Range(start, end), max_batch_bytes=reading.max_batch_bytes)
+    return start, count_in_range(partition, Range(start, end), max_batch_bytes=reading.max_batch_bytes)
 
 
 def records(partition: PartitionPath, reading: SourceReading, start: int, end: int) -> Generator[pa.RecordBatch]:

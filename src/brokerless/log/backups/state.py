@@ -12,7 +12,7 @@ from brokerless.errors import UnreadableError
 from brokerless.log import names
 from brokerless.log.backups.names import SnapshotName, parse_stem
 from brokerless.log.backups.place import BackupPlace
-from brokerless.log.backups.snapshot import Snapshot, SnapshotFile, SnapshotSegment
+from brokerless.log.backups.snapshot import Snapshot, SnapshotFile, SnapshotPartition, SnapshotSegment
 from brokerless.log.storage.location import Location
 
 
@@ -31,6 +31,11 @@ class SnapshotState:
     def is_current(self) -> bool:
         """Whether no erasure has replaced segments since."""
         return tuple(name for name, _ in self.backup.replaced_lists()) == tuple(self.replaced)
+
+    def partition(self, topic_id: str | None, number: int) -> SnapshotPartition | None:
+        """Return what the snapshot says of a partition; None where it does not have it."""
+        place = topic_id, number
+        return next((each for each in self.snapshot.partitions if each.place == place), None)
 
     @cached_property
     def _files(self) -> Mapping[str, SnapshotFile]:

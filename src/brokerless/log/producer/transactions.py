@@ -139,6 +139,12 @@ def open_transaction(path: str, first: int, consequence: str, severity: Severity
     return Kind.TRANSACTION_OPEN.at(path, text, severity=severity, offset=first)
 
 
+def abort_command(topic: str, partition: int, first: int | None) -> str:
+    """Return the command of Kafka that aborts the transaction with its first record at offset ``first``."""
+    text = f"kafka-transactions.sh --bootstrap-server ... abort --topic {topic} --partition {partition}"
+    return f"{text} --start-offset {first}"
+
+
 def find_transactions(
     chunks: Iterable[tuple[str, Chunk]], report: Report = ignore, recorded: RecordedAborts | None = None
 ) -> Transactions:

@@ -181,6 +181,11 @@ def snapshot_path(location: Location) -> str | None:
     return f"{location.path.partition('::')[2].removeprefix('file://').rstrip('/')}@{name.id}"
 
 
+def shown_path(location: Location) -> str:
+    """Return what people call a log directory: its path, or that of a snapshot as ``URL@SNAPSHOT``."""
+    return snapshot_path(location) or location.path
+
+
 def _place_of(remote: Location) -> BucketPlace:
     if snapshot_names.split_path(remote) is not None or snapshot_names.has_backup(remote):
         raise UsageError(

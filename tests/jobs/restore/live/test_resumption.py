@@ -10,29 +10,29 @@ import pytest
 
 from brokerless.errors import UsageError
 from brokerless.jobs.restore.live.offset_map import OffsetRun, open_map
-from brokerless.jobs.restore.live.production import ProducedRecord
-from brokerless.jobs.restore.live.resumption import Resumed, TargetReader, TargetRecord, resume
+from brokerless.jobs.restore.live.production import LiveRecord
+from brokerless.jobs.restore.live.resumption import Resumed, TargetReader, resume
 
 PLACE = ("t", 0)
 START = {"topics": {"t": {"topicId": "x", "starts": {"0": 0}}}}
 
 
-def row(offset: int, value: bytes | None = None) -> ProducedRecord:
-    return ProducedRecord(offset, b"k", value or b"%d" % offset, (), 1000 + offset, 5)
+def row(offset: int, value: bytes | None = None) -> LiveRecord:
+    return LiveRecord(offset, b"k", value or b"%d" % offset, (), 1000 + offset, 5)
 
 
-def record(offset: int, source: int) -> TargetRecord:
+def record(offset: int, source: int) -> LiveRecord:
     found = row(source)
-    return TargetRecord(offset, found.key, found.value, found.headers, found.timestamp)
+    return LiveRecord(offset, found.key, found.value, found.headers, found.timestamp)
 
 
 class Records:
     """A target with these records."""
 
-    def __init__(self, *records: TargetRecord) -> None:
+    def __init__(self, *records: LiveRecord) -> None:
         self.records = records
 
-    def read(self, _: Any, start: int, end: int) -> Iterator[TargetRecord]:
+    def read(self, _: Any, start: int, end: int) -> Iterator[LiveRecord]:
         yield from (each for each in self.records if start <= each.offset < end)
 
 
@@ -46,8 +46,8 @@ def resumed(
         map_.write()
     with open_map(tmp_path, START) as map_:
         rows = iter([row(offset) for offset in (3, 5, 6, 7)])
-        found, pending = resume(map_, cast("TargetReader", target), PLACE, bounds, rows, is_compacted)
-        following = pending or next(rows, None)
+        found, left = resume(map_, cast("TargetReader", target), PLACE, bounds, rows, is_compacted)
+        following = next(left, None)
         return found, None if following is None else following.offset, list(map_.runs())
 
 
@@ -67,7 +67,7 @@ def test_all_may_be_there(tmp_path: Path) -> None:
 
 
 def test_records_of_others_in_between_are_not_taken_for_the_sources(tmp_path: Path) -> None:
-    target = Records(record(1, 3), TargetRecord(2, b"k", b"other", (), 5), record(3, 5))
+    target = Records(record(1, 3), LiveRecord(2, b"k", b"other", (), 5), record(3, 5))
     found, following, runs = resumed(tmp_path, target, (0, 4))
     assert (found, following) == (Resumed(2, 1), 6)
     assert runs[-1] == OffsetRun("t", 0, 5, 5, 3)
@@ -85,7 +85,7 @@ def test_what_retention_deleted_meanwhile_had_been_there(tmp_path: Path) -> None
 
 
 def test_a_record_of_others_in_a_compacted_topic_leaves_nothing_to_know(tmp_path: Path) -> None:
-    target = Records(TargetRecord(1, b"k", b"other", (), 5))
+    target = Records(LiveRecord(1, b"k", b"other", (), 5))
     with pytest.raises(UsageError, match="somebody else at offset 1"):
         resumed(tmp_path, target, (0, 2), is_compacted=True)
 
@@ -97,9 +97,9 @@ def test_a_target_that_lost_records_is_refused(tmp_path: Path) -> None:
 
 def test_time_and_headers_belong_to_a_record() -> None:
     one = row(5)
-    same = TargetRecord(9, one.key, one.value, one.headers, one.timestamp)
+    same = LiveRecord(9, one.key, one.value, one.headers, one.timestamp)
     assert same.is_of(one)
-    assert TargetRecord(9, one.key, one.value, one.headers, None).is_of(one)  # LogAppendTime
-    assert not TargetRecord(9, one.key, one.value, one.headers, 7).is_of(one)
-    assert not TargetRecord(9, one.key, one.value, (("h", None),), one.timestamp).is_of(one)
-    assert not TargetRecord(9, b"", one.value, one.headers, one.timestamp).is_of(one)
+    assert LiveRecord(9, one.key, one.value, one.headers, None).is_of(one)  # LogAppendTime
+    assert not LiveRecord(9, one.key, one.value, one.headers, 7).is_of(one)
+    assert not LiveRecord(9, one.key, one.value, (("h", None),), one.timestamp).is_of(one)
+    assert not LiveRecord(9, b"", one.value, one.headers, one.timestamp).is_of(one)

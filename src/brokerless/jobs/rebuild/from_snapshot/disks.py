@@ -18,7 +18,7 @@ from brokerless.log import names
 from brokerless.log.backups.state import SnapshotState
 from brokerless.log.checkpoint.meta_properties import MetaProperties
 from brokerless.log.directory import LogDirectory
-from brokerless.log.tiered.detection import snapshot_of, snapshot_path
+from brokerless.log.tiered.detection import shown_path, snapshot_of
 from brokerless.offset_spans import union
 from brokerless.text import count_of
 
@@ -46,7 +46,6 @@ def load_snapshot(
         directory = replace(directory, partitions=own)
         chosen = tuple(each for each in state.snapshot.partitions if is_chosen(each.topic, each.partition))
         state = replace(state, snapshot=structs.replace(state.snapshot, partitions=chosen))
-    path = snapshot_path(directory.location) or directory.path
     disk = load_disk(directory, max_batch_bytes)
     findings = [each for replica in disk.replicas for each in replica.paths.findings if each not in disk.findings]
     if point is not None:
@@ -54,7 +53,7 @@ def load_snapshot(
         ended = [end_at(each, state, point, max_batch_bytes) for each in disk.replicas]
         disk = replace(disk, replicas=tuple(each for each, _ in ended))
         findings += (finding for _, own in ended for finding in own)
-    return replace(disk, path=path, findings=(*disk.findings, *findings), snapshot=state)
+    return replace(disk, path=shown_path(directory.location), findings=(*disk.findings, *findings), snapshot=state)
 
 
 def narrow(cluster: Cluster, is_chosen: Callable[[str, int], bool]) -> Cluster:

@@ -23,11 +23,11 @@ from brokerless.log import names
 from brokerless.log.backups.snapshot import SnapshotPartition
 from brokerless.log.backups.state import SnapshotState
 from brokerless.log.partition import transactions_of
-from brokerless.log.producer.transactions import Transaction, Transactions, open_transaction
+from brokerless.log.producer.transactions import Transaction, Transactions, abort_command, open_transaction
 from brokerless.log.ranges import Range
 from brokerless.log.storage.location import Location
 from brokerless.requests.recovery import RebuildRequest
-from brokerless.tables.partition_tables import count_records, offset_for_time
+from brokerless.tables.partition_tables import count_in_range, offset_for_time
 from brokerless.text import count_of
 from brokerless.values import Int32, Int64, LenientValue, Uuid, WrongJsonError, from_json
 
@@ -123,7 +123,7 @@ def end_at(
     if end is None or end >= (replica.end_offset or 0):
         return replica, ()
     found = list(_late(replica, end, point.until, max_batch_bytes)) if point.until is not None else []
-    own = _of_snapshot(replica, state)
+    own = state.partition(replica.topic_id, replica.partition)
     if own is not None and own.is_compacted:
         text = f"{own.name}: it is compacted, and ends at offset {end} in place of {own.end_offset}: of keys with "
         text += "records between these, earlier values may be gone"
@@ -155,7 +155,7 @@ def _end(replica: DiskReplica, state: SnapshotState, point: PointInTime, max_bat
 
 
 def _late(replica: DiskReplica, end: int, until: int, max_batch_bytes: int | None) -> Iterator[Finding]:
-    if late := count_records(replica.paths, Range(end, None, None, until), max_batch_bytes=max_batch_bytes):
+    if late := count_in_range(replica.paths, Range(end, None, None, until), max_batch_bytes=max_batch_bytes):
         name = names.partition_directory(replica.topic, replica.partition)
         yield late_records(replica.path, name, late, end_offset=end)
 
@@ -163,11 +163,6 @@ def _late(replica: DiskReplica, end: int, until: int, max_batch_bytes: int | Non
 def _open(replica: DiskReplica, transaction: Transaction, text: str, severity: Severity) -> Finding:
     name = names.partition_directory(replica.topic, replica.partition)
     return open_transaction(replica.path, transaction.first_offset or 0, text, severity, of=name)
-
-
-def _of_snapshot(replica: DiskReplica, state: SnapshotState) -> SnapshotPartition | None:
-    place = replica.topic_id, replica.partition
-    return next((each for each in state.snapshot.partitions if each.place == place), None)
 
 
 def _epoch(own: SnapshotPartition | None, end: int) -> int:
@@ -189,12 +184,6 @@ def _markers(transactions: Transactions, unfinished: Sequence[Transaction], end:
         marker = each.producer_id, each.producer_epoch, offset, each.last_timestamp or 0, False, max(before, default=0)
         columns, header = build_transaction_marker(*marker, epoch)
         yield bytes(Encoder().encode(columns, np.array([0, 1]), header))
-
-
-def abort_command(topic: str, partition: int, start_offset: int | None) -> str:
-    """Return the command of Kafka that aborts the transaction with its first record there."""
-    text = f"kafka-transactions.sh --bootstrap-server ... abort --topic {topic} --partition {partition}"
-    return f"{text} --start-offset {start_offset}"
 
 
 def late_records(path: str, name: str, count: int, end_offset: int) -> Finding:

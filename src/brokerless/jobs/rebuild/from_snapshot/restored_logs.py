@@ -55,7 +55,10 @@ class RestoredLogs:
     def _task(self, held: HeldReplica, directory: Path) -> MergeTask:
         replica = held.replica
         files = describe_files([replica.paths], held.disk.checkpoints)
-        if _is_compacted(held):  # its batches may show no gap, and begin after offsets that the cleaner took
+        known = None if held.disk.snapshot is None else held.disk.snapshot.partition(held.topic_id, replica.partition)
+        if (
+            known is not None and known.is_compacted
+        ):  # its batches may show no gap, and begin after offsets that the cleaner took
             files = replace(files, cleaned_until=files.cleaned_until or 0)
         return MergeTask(
             topic=replica.topic,
@@ -74,12 +77,6 @@ class RestoredLogs:
         with suppress(ValueError, UsageError):
             return with_segment_bytes(int(text)) or LogConfig()
         return LogConfig()
-
-
-def _is_compacted(held: HeldReplica) -> bool:
-    """Return whether the topic was compacted, by the snapshot."""
-    state, place = held.disk.snapshot, (held.topic_id, held.replica.partition)
-    return state is not None and any(each.is_compacted and each.place == place for each in state.snapshot.partitions)
 
 
 def _text(loss: Loss, name: str) -> str:

@@ -17,7 +17,6 @@ from brokerless.findings import Finding, Kind
 from brokerless.internals.metadata.cluster import cluster_of
 from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from brokerless.internals.tables import state_rows
-from brokerless.jobs.rebuild.from_snapshot.point_in_time import abort_command
 from brokerless.jobs.restore import source
 from brokerless.jobs.restore.checks import check_topic, limits_of, refuse_errors
 from brokerless.jobs.restore.disks.committed_topic_ids import ChangedTopicIds, changed_topic_ids, check_share_groups
@@ -34,7 +33,7 @@ from brokerless.log.commit.joint_commit import commit_together, recover_together
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.directory import PartitionPath
 from brokerless.log.partition import transactions_of
-from brokerless.log.producer.transactions import open_transaction
+from brokerless.log.producer.transactions import abort_command, open_transaction
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import DirectoryLock
 from brokerless.log.storage.location import Location

@@ -17,13 +17,12 @@ from brokerless.clusters.placement import assigned_directory
 from brokerless.clusters.start.directory_files import load_properties
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
-from brokerless.internals.metadata.cluster import Cluster, read_cluster
+from brokerless.internals.metadata.cluster import Cluster
 from brokerless.jobs.restore.results import TopicConfigs
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import is_remote, local
-from brokerless.progress import ignore
 
 _DEFAULTS = {"cleanup.policy": "delete", "retention.ms": "604800000", "retention.bytes": "-1"}
 """Kafka's; a broker's ``server.properties`` may have others."""
@@ -106,7 +105,7 @@ def load_target(
     if best is None:
         text = "none of these directories has __cluster_metadata-0, which says where partitions belong"
         raise UsageError(f"{paths[0]}: {text}; give one of the cluster's that has, with --metadata")
-    cluster = read_cluster(best.paths, ignore, best.end_offset, max_batch_bytes)
+    cluster = best.load_cluster(max_batch_bytes)
     return StoppedCluster(tuple(disks), cluster, best.paths.path, cluster.settings_by_topic())
 
 

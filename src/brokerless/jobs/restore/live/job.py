@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from brokerless.jobs.restore.checks import check_groups, check_topic, codec_on, 
 from brokerless.jobs.restore.live.connection import ClusterConnection
 from brokerless.jobs.restore.live.groups import commit_groups, source_groups, source_offsets, translate
 from brokerless.jobs.restore.live.offset_map import OffsetMap, is_map, open_map
-from brokerless.jobs.restore.live.production import Pace, ProducedRecord, Production, rows_of
+from brokerless.jobs.restore.live.production import LiveRecord, Pace, Production, rows_of
 from brokerless.jobs.restore.live.resumption import Resumed, TargetReader, resume
 from brokerless.jobs.restore.live.topics import (
     REPLICATION,
@@ -220,14 +219,14 @@ def _send_all(
                 place = found.place
                 start, codec = map_.positions[place].source, codec_on(settings, found.codec)
                 with closing(_rows(reader, restore.reading, start, found.end_offset)) as rows:
-                    pending = None
+                    left: Iterator[LiveRecord] = rows
                     if not map_.is_new:
-                        matched[place], pending = resume(
+                        matched[place], left = resume(
                             map_, target, place, bounds=bounds[place], rows=rows, is_compacted=is_compacted(settings)
                         )
                         if matched[place].foreign:
                             interrupted.append(place)
-                    for row in rows if pending is None else chain([pending], rows):
+                    for row in left:
                         production.send(place, row, codec, largest)
         production.finish()
     interrupted += [each for each in production.interrupted if each not in interrupted]
@@ -235,7 +234,7 @@ def _send_all(
     return results, interrupted
 
 
-def _rows(reader: PartitionPath, reading: source.SourceReading, start: int, end: int) -> Generator[ProducedRecord]:
+def _rows(reader: PartitionPath, reading: source.SourceReading, start: int, end: int) -> Generator[LiveRecord]:
     with closing(source.records(reader, reading, start, end)) as batches:
         for batch in batches:
             for row in rows_of(batch):

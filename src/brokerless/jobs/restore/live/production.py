@@ -37,24 +37,32 @@ FIRST_TIMESTAMP = 1
 
 
 @dataclass(frozen=True, slots=True)
-class ProducedRecord:
-    """A record in the form in which it is sent, and in which it comes back."""
+class LiveRecord:
+    """A record in the form in which it is sent, and in which it comes back; its offset is that of where it is."""
 
     offset: int
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
-    timestamp: int
-    """In ms since the epoch."""
-    size: int
+    timestamp: int | None
+    """In ms since the epoch; None where it comes back from a topic that has the time of its own append."""
+    size: int = 0
+    """The bytes of key, value and headers of one that is sent."""
 
     @property
     def is_nameable(self) -> bool:
         """Whether librdkafka, whose names of headers are C's strings, can send it."""
         return not any("\0" in name for name, _ in self.headers)
 
+    def is_of(self, sent: LiveRecord) -> bool:
+        """Return whether one that came back is this record of the source."""
+        return (self.key, self.value, self.headers) == (sent.key, sent.value, sent.headers) and self.timestamp in (
+            None,
+            sent.timestamp,
+        )
 
-def rows_of(batch: pa.RecordBatch) -> Iterator[ProducedRecord]:
+
+def rows_of(batch: pa.RecordBatch) -> Iterator[LiveRecord]:
     """Yield the records of a batch with the columns of :data:`brokerless.jobs.restore.source.COLUMNS`."""
     columns = (
         arrow.values(batch.column("offset")),
@@ -66,7 +74,7 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[ProducedRecord]:
     )
     for offset, key, value, headers, timestamp, size in zip(*columns, strict=True):
         named = tuple((each["key"], each["value"]) for each in headers) if headers else ()
-        yield ProducedRecord(offset, key, value, headers=named, timestamp=timestamp or FIRST_TIMESTAMP, size=size)
+        yield LiveRecord(offset, key, value, headers=named, timestamp=timestamp or FIRST_TIMESTAMP, size=size)
 
 
 @dataclass(slots=True)
@@ -111,7 +119,7 @@ class Production:
             each.flush(1)
         self.map.write()
 
-    def send(self, place: TopicPartition, row: ProducedRecord, codec: str, largest: int | None) -> None:
+    def send(self, place: TopicPartition, row: LiveRecord, codec: str, largest: int | None) -> None:
         """Sends a record that can be sent. ``largest``: of a batch, by the topic's settings. Raises
         :class:`ClusterError` if this or an earlier one was refused, or the cluster takes none any more."""
         library, producer = load_library(), self._producer(codec, largest)

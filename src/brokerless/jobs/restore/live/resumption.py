@@ -9,38 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from brokerless.errors import ClusterError, UsageError
 from brokerless.jobs.restore.live.connection import TIMEOUT_S, ClusterConnection, load_library
 from brokerless.jobs.restore.live.offset_map import OffsetMap
-from brokerless.jobs.restore.live.production import ProducedRecord
+from brokerless.jobs.restore.live.production import LiveRecord
 from brokerless.kafka_names import TopicPartition
 
 SETTLED_S = 1.0
 """For so long nothing may have been appended before an end counts as one: requests of a killed run may still be on
 their way within the broker."""
-
-
-@dataclass(frozen=True, slots=True)
-class TargetRecord:
-    """A record on the target."""
-
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
-    timestamp: int | None
-    """In ms since the epoch; None where the topic has the time of its own append."""
-
-    def is_of(self, row: ProducedRecord) -> bool:
-        """Return whether it is this record of the source."""
-        return (
-            self.key == row.key
-            and self.value == row.value
-            and self.headers == row.headers
-            and (self.timestamp is None or self.timestamp == row.timestamp)
-        )
 
 
 class TargetReader:
@@ -81,7 +61,7 @@ class TargetReader:
             found = again
         return found
 
-    def read(self, place: TopicPartition, start: int, end: int) -> Iterator[TargetRecord]:
+    def read(self, place: TopicPartition, start: int, end: int) -> Iterator[LiveRecord]:
         """Yield the records with ``start <= offset < end`` that are there. Raises :class:`ClusterError`."""
         if start >= end:
             return
@@ -111,13 +91,13 @@ class TargetReader:
         finally:
             self._consumer.unassign()
 
-    def _record(self, message: Any) -> TargetRecord:
+    def _record(self, message: Any) -> LiveRecord:
         kind, timestamp = message.timestamp()
         if kind == self._library.TIMESTAMP_NOT_AVAILABLE:
             timestamp = -1
         own = None if kind == self._library.TIMESTAMP_LOG_APPEND_TIME else timestamp
         headers = tuple((name, value) for name, value in message.headers() or ())
-        return TargetRecord(message.offset(), message.key(), message.value(), headers=headers, timestamp=own)
+        return LiveRecord(message.offset(), message.key(), message.value(), headers=headers, timestamp=own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +115,11 @@ def resume(
     target: TargetReader,
     place: TopicPartition,
     bounds: tuple[int, int],
-    rows: Iterator[ProducedRecord],
+    rows: Iterator[LiveRecord],
     is_compacted: bool,
-) -> tuple[Resumed, ProducedRecord | None]:
-    """Puts records into the map that are on the target already, and takes them from ``rows``, the source's next ones.
-    The second value is a row that was taken and is not on the target.
+) -> tuple[Resumed, Iterator[LiveRecord]]:
+    """Puts records into the map that are on the target already, and takes them from ``rows``, the source's next ones;
+    returns the others, too.
 
     Where others wrote in between, the source's records are those among them that match in order. Raises
     :class:`UsageError` where it cannot be known, and :class:`ClusterError`."""
@@ -149,7 +129,7 @@ def resume(
         text += "records were lost there. Restore it into a new topic, with a new map"
         raise UsageError(f"{map_.directory}: {text}")
     if end == position.target:
-        return Resumed(0, 0), None
+        return Resumed(0, 0), rows
     pending, matched, foreign = next(rows, None), 0, 0
 
     def pass_over(until: int) -> None:
@@ -174,4 +154,4 @@ def resume(
     if is_compacted:
         pass_over(end)
     map_.write()
-    return Resumed(matched, foreign), pending
+    return Resumed(matched, foreign), rows if pending is None else chain([pending], rows)

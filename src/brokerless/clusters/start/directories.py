@@ -74,17 +74,16 @@ def plan_directories(
     positions: tuple[LostPosition, ...] = ()
     if cluster is not None:
         emptied |= {each.place for each in placed.absent}
-        positions = tuple(
-            positions_past_end(
-                cluster,
-                broker,
-                served,
-                emptied,
-                limits=recovered.limits,
-                end_of=recovered.end_of,
-                max_batch_bytes=max_batch_bytes,
-            )  # fmt: skip
+        lost = positions_past_end(
+            cluster,
+            broker,
+            served,
+            emptied,
+            limits=recovered.limits,
+            end_of=recovered.end_of,
+            max_batch_bytes=max_batch_bytes,
         )
+        positions = tuple(lost)
     return [
         DirectoryRestart(
             each.path,

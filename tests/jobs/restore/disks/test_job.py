@@ -166,9 +166,9 @@ def test_a_topic_that_the_cluster_does_not_know_is_refused_with_what_to_do(tmp_p
 
 
 def test_replicas_that_are_not_given_are_refused(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from brokerless.jobs.restore.disks import targets
+    from brokerless.clusters import metadata_replicas
 
-    real = targets.read_cluster
+    real = metadata_replicas.read_cluster
 
     def with_another(*arguments: Any) -> Any:
         cluster = real(*arguments)
@@ -177,7 +177,7 @@ def test_replicas_that_are_not_given_are_refused(target: Path, monkeypatch: pyte
                 row["replicas"] = [1, 2]
         return cluster
 
-    monkeypatch.setattr(targets, "read_cluster", with_another)
+    monkeypatch.setattr(metadata_replicas, "read_cluster", with_another)
     with pytest.raises(brokerless.UsageError, match="replicas on the nodes 2, too"):
         restored(broker_data("clean"), target, "segments", replace=True)
 

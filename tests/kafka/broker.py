@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import functools
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -53,16 +56,16 @@ SETTINGS = {
     "log.flush.start.offset.checkpoint.interval.ms": "500",
 }
 TALKATIVE = tuple(
-    f"-Dorg.slf4j.simpleLogger.log.{name}=info" for name in ("kafka.log", "org.apache.kafka.storage.internals.log")
+    f"-Dorg.slf4j.simpleLogger.log.{name}=info"
+    for name in ("kafka.log", "org.apache.kafka.storage.internals.log", "kafka.server.ReplicaFetcherThread")
 )
-"""Options for Java with which a broker says what it does to logs while it loads them."""
+"""Options for Java with which a broker says what it does to logs while it loads them, and where followers truncate."""
 
 
 class KafkaBroker:
     """A broker's process and its directory. As a context manager it starts, and stops cleanly.
 
-    ``log_dir`` is what brokerless reads; it stays there after a stop, a kill, and a restart. ``java_options`` can be
-    set before each start.
+    ``log_dir`` is what brokerless reads; it stays there after a stop, a kill, and a restart.
     """
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None, version: str = NEWEST) -> None:
@@ -70,7 +73,6 @@ class KafkaBroker:
         self.version = version
         self.log_dir = directory / "data"
         self.output = directory / "broker.out"
-        self.java_options: Sequence[str] = ()
         self.process: subprocess.Popen[bytes] | None = None
         with free_ports(2) as (port, controller_port):
             self.bootstrap = f"127.0.0.1:{port}"
@@ -115,7 +117,7 @@ class KafkaBroker:
         """Starts it without waiting for it."""
         make_archive_of_broker(self.version)
         java, *line = command("Brokers", version=self.version, classes=compile_helpers(self.version))
-        self.process = broker_jvms.start([java, *self.java_options, *line], self.properties, self.output)
+        self.process = broker_jvms.start([java, *TALKATIVE, *line], self.properties, self.output)
 
     def wait_until_ready(self) -> None:
         give_up = time.monotonic() + READY_WITHIN
@@ -147,7 +149,7 @@ class KafkaBroker:
             raise RuntimeError(f"the broker did not stop within {STOPPED_WITHIN:.0f} s: {self.tail()}") from None
 
     def kill(self) -> None:
-        """As if by ``kill -9``: no clean shutdown file, and the next start recovers the logs."""
+        """As if by ``kill -9``. Where only what that leaves counts, :func:`crash` keeps the JVM."""
         if self.process is None:
             return
         process, self.process = self.process, None
@@ -156,6 +158,10 @@ class KafkaBroker:
 
     def tail(self) -> str:
         return self.output.read_text(errors="replace")[-3000:]
+
+    def warnings(self) -> list[str]:
+        """The lines of its output but for those that only say what it does to logs."""
+        return [line for line in self.output.read_text(errors="replace").splitlines() if "] INFO " not in line]
 
     def admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
@@ -227,7 +233,7 @@ class KafkaBroker:
 
         def copy_if_there(source: str, to: str) -> None:
             with contextlib.suppress(FileNotFoundError):
-                shutil.copy2(source, to)
+                copy_without_holes(source, to)
 
         try:
             shutil.copytree(self.log_dir, target, ignore=leave_out, copy_function=copy_if_there)
@@ -236,6 +242,51 @@ class KafkaBroker:
             if failed:
                 raise shutil.Error(failed) from error
         return target
+
+
+def crash(broker: KafkaBroker) -> None:
+    """Leave the log directory of a running broker as ``kill -9`` does, and its JVM to the next one."""
+    with crashing(broker):
+        broker.stop()
+
+
+@contextlib.contextmanager
+def crashing(*brokers: KafkaBroker) -> Iterator[None]:
+    """Brokers that run are stopped in the block, and leave their log directories as ``kill -9`` of all at its beginning
+    does: these are copied while none of the processes runs, and take the place of what the stops make of them."""
+    running = {each: each.process for each in brokers if each.process is not None}
+    for process in running.values():
+        process.send_signal(signal.SIGSTOP)
+    try:
+        copies = {each: each.copy_log_dir(each.directory / "crashed") for each in running}
+    finally:
+        for process in running.values():
+            process.send_signal(signal.SIGCONT)
+    yield
+    for each, copy in copies.items():
+        shutil.rmtree(each.log_dir)
+        copy.rename(each.log_dir)
+
+
+def copy_without_holes(source: str, to: str) -> None:
+    """As :func:`shutil.copy2`, but for holes: the indexes of a running broker are little else, 20 MiB a partition."""
+    with Path(source).open("rb") as reader, Path(to).open("wb") as writer:
+        size, at = os.fstat(reader.fileno()).st_size, 0
+        writer.truncate(size)
+        while at < size:
+            try:
+                at = os.lseek(reader.fileno(), at, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno != errno.ENXIO:
+                    raise
+                break  # there is nothing but a hole
+            end = os.lseek(reader.fileno(), at, os.SEEK_HOLE)
+            reader.seek(at)
+            writer.seek(at)
+            writer.write(reader.read(end - at))
+            at = end
+        writer.truncate(min(size, os.fstat(reader.fileno()).st_size))  # it may have been cut meanwhile
+    shutil.copystat(source, to)
 
 
 @functools.cache

@@ -16,7 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from brokerless.log.checkpoint.meta_properties import meta_properties
 from brokerless.log.checkpoint.topic_ids import random_id
-from tests.kafka.broker import READY_WITHIN, KafkaBroker, free_ports
+from tests.kafka.broker import READY_WITHIN, KafkaBroker, crashing, free_ports
 from tests.kafka.jars import NEWEST, check, run
 
 CONTROLLER = 100
@@ -144,16 +144,20 @@ class Cluster:
         return self
 
     def __exit__(self, type_: type[BaseException] | None, *_: object) -> None:
-        if type_ is None:
-            self.stop(*self.brokers)  # others start in their JVMs
-            if len(self.controllers) == 1:  # the last one of several would wait for a minute
-                self.controllers[CONTROLLER].stop()
-        self.kill_all()
+        self._stop_all() if type_ is None else self.kill_all()
+
+    def _stop_all(self) -> None:
+        stop_in_turn([*self.brokers.values()], [*self.controllers.values()])
 
     def kill_all(self) -> None:
         self.kill(*self.brokers)
         for each in self.controllers.values():
             each.kill()
+
+    def crash(self) -> None:
+        """Leave all directories as ``kill -9`` of all nodes at one moment does."""
+        with crashing(*self.brokers.values(), *self.controllers.values()):
+            self._stop_all()
 
     def start(self, *numbers: int) -> None:
         for number in numbers:
@@ -210,6 +214,14 @@ class Cluster:
     def disks(self, target: Path) -> list[Path]:
         """Copies of the brokers' log directories as they are now."""
         return [each.copy_log_dir(target / f"disk-{number}") for number, each in self.brokers.items()]
+
+
+def stop_in_turn(brokers: Sequence[KafkaBroker], controllers: Sequence[KafkaBroker]) -> None:
+    """Stop the nodes of a cluster, so that others start in their JVMs. ``controllers``: also those that are brokers."""
+    *first, last = controllers
+    for each in (*brokers, *first):
+        each.stop()
+    last.kill() if first else last.stop()  # the last one of several would wait for a minute
 
 
 def wait_for(is_so: Callable[[], bool], complaint: Callable[[], str]) -> None:

@@ -1,4 +1,4 @@
-"""A real cluster of three brokers and three controllers, what it said of itself, and its disks after it was killed."""
+"""A real cluster of three brokers and three controllers, what it said of itself, and its disks after it crashed."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def described(
     settings: dict[str, str] | None = None,
     more: Callable[[Cluster], None] | None = None,
 ) -> Known:
-    """Starts the cluster, fills it, also with ``more``, asks it, and kills it."""
+    """Starts the cluster, fills it, also with ``more``, asks it, and has it crash."""
     found = Known()
     own = {**AUTHORIZER, **PATIENT, **(settings or {})}
     has_sasl = "sasl.enabled.mechanisms" in own
@@ -88,7 +88,7 @@ def described(
             more(cluster)
         ask(cluster.alive, found)
         wait_for_the_metadata(cluster.alive)
-        cluster.kill_all()
+        cluster.crash()
         found.disks = cluster.disks(directory / "disks")
         found.controllers = [
             each.copy_log_dir(directory / "disks" / f"controller-{number}")

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from brokerless.jobs.rebuild.plan import Rebuild
 from tests.kafka.broker import KafkaBroker, free_ports
+from tests.kafka.cluster import stop_in_turn
 from tests.kafka.described import AUTHORIZER, COMMITTED, PASSWORD, USER, Known, ask
 from tests.kafka.jars import NEWEST, compile_helpers
 
@@ -39,7 +40,7 @@ class RebuiltNode(KafkaBroker):
         settings.setdefault("advertised.listeners", own["listeners"])  # of a controller alone
         super().__init__(directory / f"process-{node_id}", settings, version)
         self.node_id = node_id
-        self.is_broker = node.is_broker
+        self.is_broker, self.is_controller = node.is_broker, node.is_controller
         self.log_dir = Path(own["log.dirs"])
         self.bootstrap = next((each.address for each in node.listeners if each.name == "PLAINTEXT"), "")
         self.sasl = next((each.address for each in node.listeners if each.name == "SASL"), "")
@@ -56,6 +57,8 @@ def running(nodes: Sequence[RebuiltNode]) -> Generator[KafkaBroker]:
         for each in brokers:
             each.wait_until_ready()
         yield brokers[0]
+        controllers = [each for each in nodes if each.is_controller]
+        stop_in_turn([each for each in brokers if each not in controllers], controllers)
 
 
 def nodes_of(directory: Path, rebuilt: Rebuild, version: str = NEWEST, **more: str) -> list[RebuiltNode]:
@@ -132,9 +135,9 @@ def goes_on(broker: KafkaBroker, topic: str = "orders") -> None:
 
 
 def complaints(nodes: Sequence[RebuiltNode]) -> list[str]:
-    """What no node may have said or left: stray partitions, truncated logs."""
-    output = "".join(each.output.read_text(errors="replace") for each in nodes)
-    wrong = [line for line in output.splitlines() if "runcat" in line or "-stray" in line or "OutOfOrder" in line]
+    """What no node may have warned of or left: stray partitions, truncated logs."""
+    lines = [line for each in nodes for line in each.warnings()]
+    wrong = [line for line in lines if "runcat" in line or "-stray" in line or "OutOfOrder" in line]
     return wrong + [str(each) for node in nodes for each in node.log_dir.glob("*-stray")]
 
 

@@ -19,7 +19,7 @@ from brokerless.jobs.audit.job import audit_directory, audit_partition
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
 from tests.cli.conftest import Run, run  # noqa: F401 - a fixture
-from tests.kafka.broker import KafkaBroker
+from tests.kafka.broker import KafkaBroker, crash
 from tests.kafka.jars import check
 from tests.kafka.jars import run as kafka_run
 
@@ -93,7 +93,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
                 produce(broker, topic, 10)
         consume(broker, "read", 7)
         left = produce(broker, "orphaned", 3, GONE), produce(broker, "ongoing", 4, WORKING)
-        broker.kill()
+        crash(broker)
         del left
         yield broker
 

@@ -107,7 +107,6 @@ def backed_up(s3: S3, kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory
                 before = load.copy()
                 with meanwhile(cluster, root, number):
                     codes.append(main(["backup", *disks, *options, "--name", f"run-{number}"]))
-        cluster.kill_all()
     assert (codes[-1], max(codes) <= 1) == (0, True)
     shutil.rmtree(root / "cluster")
     assert main(["check", place, "--read", "all"]) == 0

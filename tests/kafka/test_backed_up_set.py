@@ -37,7 +37,6 @@ def test_brokers_start_on_a_set_of_three_hosts(kafka_jars: Path, tmp_path: Path)
             store_set(cluster, place, "busy")
             load.wait_for(400, 20)
         parts = store_set(cluster, place, "still")
-        cluster.kill_all()
     shutil.rmtree(tmp_path / "cluster")
     nodes_of_parts = [{each.node_id for each in part.snapshot.partitions} for part in parts]
     assert nodes_of_parts == [{1}, {2}, {3}]

@@ -21,7 +21,6 @@ import brokerless
 from brokerless.cli import main
 from brokerless.jobs.erase.key_set import KeySet
 from brokerless.jobs.erase.selection import Selection
-from tests.kafka.broker import TALKATIVE
 from tests.kafka.cluster import Cluster, Node, wait_for
 from tests.kafka.jars import check
 from tests.kafka.jars import run as run_java
@@ -41,7 +40,6 @@ SETTINGS = {
     "transaction.state.log.replication.factor": "3",
     "broker.session.timeout.ms": "3000",
 }
-FETCHING = "-Dorg.slf4j.simpleLogger.log.kafka.server.ReplicaFetcherThread=info"
 MENDING = re.compile(
     r"recovering (un)?flushed|rebuilding (the )?index|corrupt|found invalid|truncat|sanity|no checkpoint|unclean"
     r"|out of range|fenced(?!: false)|diverg",
@@ -165,8 +163,6 @@ def is_cleaned(node: Node) -> bool:
 def erased(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Erased]:
     directory = tmp_path_factory.mktemp("erased")
     cluster = Cluster(directory / "cluster", SETTINGS)
-    for node in cluster.brokers.values():
-        node.java_options = (*TALKATIVE, FETCHING)
     with cluster:
         idempotent, transactional = write(cluster)
         commit(cluster.alive)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.golden import cases
-from tests.kafka.broker import KafkaBroker
+from tests.kafka.broker import KafkaBroker, crash
 from tests.kafka.cluster import wait_for
 from tests.kafka.oracle import dump, read_log
 from tests.kafka.producers import PRODUCERS, Record, consume, produce_confluent
@@ -95,6 +96,25 @@ def test_a_stopped_broker_leaves_its_jvm_and_nothing_else_to_the_next(kafka_jars
         assert first.process is not None
         assert first.process.pid != jvm
         assert [each.value for each in consume(first, "of-the-first")] == [each.value for each in RECORDS]
+
+
+def test_a_crashed_broker_leaves_what_a_killed_one_does_and_its_jvm(kafka_jars: Path, tmp_path: Path) -> None:
+    broker = KafkaBroker(tmp_path / "broker")
+    with broker:
+        assert broker.process is not None
+        jvm = broker.process.pid
+        broker.create_topic("crashed")
+        produce_confluent(broker, "crashed", RECORDS)
+        running = {path: path.read_bytes() for path in (broker.log_dir / "crashed-0").iterdir()}
+        crash(broker)
+    assert not (broker.log_dir / ".kafka_cleanshutdown").exists()
+    assert {path: path.read_bytes() for path in (broker.log_dir / "crashed-0").iterdir()} == running
+    assert max(map(len, running.values())) > 1 << 20, "the index of a running broker's active segment is preallocated"
+    with broker:
+        assert broker.process is not None
+        assert broker.process.pid == jvm
+        assert [each.value for each in consume(broker, "crashed")] == [each.value for each in RECORDS]
+        assert re.search("partition=crashed-0.* Recovering unflushed segment", broker.output.read_text())
 
 
 def test_a_broker_that_fails_ends_its_jvm(kafka_jars: Path, tmp_path: Path) -> None:

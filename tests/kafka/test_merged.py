@@ -21,7 +21,6 @@ import brokerless
 from brokerless.cli import main
 from brokerless.findings import Finding
 from brokerless.jobs.merge.job import Merge, MergeResult, merge, plan
-from tests.kafka.broker import TALKATIVE
 from tests.kafka.cluster import Cluster
 from tests.kafka.diverged import LAST, REPLICAS, TOPIC, diverge
 from tests.kafka.oracle import read_logs
@@ -58,7 +57,6 @@ def diverged(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
         before = cluster.disks(directory / "before")
         for broker in cluster.brokers.values():
             broker.output.write_bytes(b"")
-            broker.java_options = TALKATIVE
         cluster.start(LAST)
         cluster.wait_for_leaders(TOPIC, [LAST, LAST])
         cluster.start(1, 2)

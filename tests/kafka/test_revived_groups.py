@@ -19,7 +19,7 @@ from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TR
 from brokerless.jobs.rebuild.plan import Rebuild
 from brokerless.log.directory import resolve
 from brokerless.log.storage.location import Location
-from tests.kafka.broker import KafkaBroker
+from tests.kafka.broker import KafkaBroker, crash
 from tests.kafka.jars import HELPERS_OF_4, OLD_FORMATS, check, run
 from tests.kafka.producers import Record, produce_confluent
 from tests.kafka.rebuilt import RebuiltNode, complaints, mapping, nodes_of, running
@@ -77,7 +77,7 @@ def killed(directory: Path, version: str, *words: str) -> Killed:
         for line in clients(broker, *words) if words else ():
             assert "failed" not in line
         found = Killed(directory / "disk", own_settings(broker))
-        broker.kill()
+        crash(broker)
     broker.copy_log_dir(found.disk)
     return found
 

@@ -19,7 +19,7 @@ import pytest
 from confluent_kafka import OFFSET_STORED, Consumer, TopicPartition
 
 from brokerless.log import names
-from tests.kafka.broker import KafkaBroker
+from tests.kafka.broker import KafkaBroker, crash
 from tests.kafka.jars import OLD_FORMATS, command, jars
 from tests.kafka.producers import Consumed, Record, consume, produce_confluent, produce_java
 from tests.test_docs import RUNBOOK, blocks, commands, matches, run
@@ -175,7 +175,7 @@ def make_disks(broker: KafkaBroker, mnt: Path) -> Served:
     broker.start()
     fill(broker)
     before = {place: consume(broker, *place) for place in PLACES}
-    broker.kill()
+    crash(broker)
     mnt.mkdir()
     make_replica(broker.copy_log_dir(mnt / "replica"))
     make_image(broker.log_dir / "payments-0", mnt / "disk.img")

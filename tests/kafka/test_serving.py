@@ -21,7 +21,7 @@ from brokerless.log.commit.log_opener import open_log
 from brokerless.log.commit.partition_writer import NewPartition, PartitionWriter
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.location import Location
-from tests.kafka.broker import TALKATIVE, KafkaBroker
+from tests.kafka.broker import KafkaBroker, crash
 from tests.kafka.jars import check, run
 from tests.kafka.oracle import dump_everything
 from tests.kafka.producers import Consumed, Record, consume, produce_confluent
@@ -57,7 +57,6 @@ def broker(
 ) -> Iterator[Serving]:
     """A broker that knows two topics, whose partitions were replaced by ours while it was stopped."""
     broker = Serving(tmp_path_factory.mktemp("serving"))
-    broker.java_options = TALKATIVE
     with broker:
         for topic in written:
             broker.create_topic(topic, message_timestamp_type="CreateTime", retention_ms=-1)
@@ -191,7 +190,7 @@ def test_it_appends_and_restarts(broker: Serving, written: dict[str, Written]) -
     assert not WRONG.search(text)
     broker.start()
     assert mended(broker) == []
-    broker.kill()
+    crash(broker)
     broker.start()
     for topic, log in written.items():
         found = consume(broker, topic, isolation="read_committed")

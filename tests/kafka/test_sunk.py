@@ -23,7 +23,7 @@ from brokerless.log.config import LogConfig
 from brokerless.log.storage.location import Location
 from brokerless.spark.row_order import arrange
 from brokerless.tables.batcher import BatchSettings
-from tests.kafka.broker import TALKATIVE, KafkaBroker
+from tests.kafka.broker import KafkaBroker
 from tests.kafka.oracle import run_dump
 from tests.kafka.producers import Consumed, Record, consume, produce_confluent
 from tests.kafka.test_serving import MENDING, WRONG
@@ -109,7 +109,6 @@ def test_a_broker_serves_what_spark_wrote_and_both_go_on(
     spark: SparkSession, kafka_jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = KafkaBroker(tmp_path / "broker")
-    broker.java_options = TALKATIVE
     with broker:
         broker.create_topic("sunk", PARTITIONS, retention_ms=-1)
         for topic in FORMATS:

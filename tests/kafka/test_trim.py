@@ -94,9 +94,8 @@ def test_a_broker_begins_where_the_plan_said(broker: KafkaBroker) -> None:
     assert broker.committed(GROUP, [(PLAIN, 0)]) == {(PLAIN, 0): COMMITTED}
     assert produce_confluent(broker, PLAIN, records(240, 1)) == [240]
     broker.stop()
-    output = broker.output.read_text()
-    assert "Recovering unflushed segment" not in output
-    assert "orphaned" not in output
+    lines = [line for line in broker.output.read_text().splitlines() if "__cluster_metadata-0" not in line]
+    assert [line for line in lines if "Recovering unflushed segment" in line or "orphaned" in line] == []
 
 
 @pytest.mark.parametrize("is_killed", [False, True])

@@ -13,9 +13,10 @@ import os
 import tarfile
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import zstandard
 
@@ -41,19 +42,9 @@ class Start:
     log_dirs: tuple[Path, ...]
 
     def digest(self) -> str:
-        found = hashlib.sha256(self.broker.version.encode())
         lines = self.broker.properties.read_text().splitlines()
-        found.update("\n".join(line for line in lines if not line.startswith(OF_THIS_RUN)).encode())
-        for directory in self.log_dirs:
-            paths = sorted(directory.rglob("*"))
-            found.update(b"" if paths else f"\0{directory.name}\0empty\0".encode())
-            for path in paths:
-                found.update(f"\0{directory.name}/{path.relative_to(directory)}\0{path.is_dir()}\0".encode())
-                if path.is_file():
-                    found.update(f"{path.stat().st_size}\0".encode())
-                    with path.open("rb") as file:
-                        found.update(file.read(SPARSE))
-        return found.hexdigest()[:32]
+        settings = "\n".join(line for line in lines if not line.startswith(OF_THIS_RUN))
+        return digest(self.broker.version, settings, self.log_dirs)
 
 
 @dataclass(frozen=True)
@@ -62,6 +53,22 @@ class Word:
 
     answer: str
     after: frozenset[str]
+
+
+def digest(version: str, settings: str, log_dirs: Sequence[Path]) -> str:
+    """By what a start is known."""
+    found = hashlib.sha256(version.encode())
+    found.update(settings.encode())
+    for directory in log_dirs:
+        paths = sorted(directory.rglob("*"))
+        found.update(b"" if paths else f"\0{directory.name}\0empty\0".encode())
+        for path in paths:
+            found.update(f"\0{directory.name}/{path.relative_to(directory)}\0{path.is_dir()}\0".encode())
+            if path.is_file():
+                found.update(f"{path.stat().st_size}\0".encode())
+                with path.open("rb") as file:
+                    found.update(file.read(SPARSE))
+    return found.hexdigest()[:32]
 
 
 def base(name: str, make: Callable[[Path], object], directory: Path) -> Path:
@@ -76,14 +83,29 @@ def base(name: str, make: Callable[[Path], object], directory: Path) -> Path:
 def words(name: str, starts: Mapping[str, Start]) -> dict[str, Word]:
     """What brokers said of each start, or say now; all are of one version."""
     digests = {each: start.digest() for each, start in starts.items()}
-    known = {} if ASK_ALWAYS else _load(name)
+    known = lines(name)
     left = {each: start for each, start in starts.items() if digests[each] not in known}
-    if left and not ASK_ALWAYS:
-        warnings.warn(
-            f"brokers start as not recorded: {sorted(left)}; python -m tests.kafka.recorded_starts", stacklevel=2
-        )
+    warn(left)
     asked = _ask(left)
-    return {each: asked.get(each) or known[digests[each]] for each in starts}
+    return {each: asked.get(each) or _word(known[digests[each]]) for each in starts}
+
+
+def lines(name: str) -> dict[str, dict[str, Any]]:
+    """What was recorded, by the digests of starts; nothing where brokers are asked always."""
+    found = [] if ASK_ALWAYS else map(json.loads, _lines(name).read_text().splitlines())
+    return {line["digest"]: line for line in found}
+
+
+def write_lines(name: str, found: Iterable[Mapping[str, Any]]) -> None:
+    """Records a line for each start, with its ``digest``."""
+    HERE.mkdir(exist_ok=True)
+    _lines(name).write_text("".join(f"{json.dumps(line)}\n" for line in found))
+
+
+def warn(left: Iterable[str]) -> None:
+    """Warn of starts by name that are real ones because they are other ones than were recorded."""
+    if (names := sorted(left)) and not ASK_ALWAYS:
+        warnings.warn(f"brokers start as not recorded: {names}; python -m tests.kafka.recorded_starts", stacklevel=3)
 
 
 def record(name: str, make: Callable[[Path], object], prepare: Callable[[Path, Path], Mapping[str, Start]]) -> None:
@@ -94,12 +116,21 @@ def record(name: str, make: Callable[[Path], object], prepare: Callable[[Path, P
         starts = prepare(made, root)
         digests = {each: start.digest() for each, start in starts.items()}
         asked = _ask(starts)
-        lines = [
-            json.dumps({"name": each, "digest": digests[each], "answer": word.answer, "after": sorted(word.after)})
-            for each, word in asked.items()
-        ]
-        HERE.mkdir(exist_ok=True)
-        _lines(name).write_text("".join(f"{line}\n" for line in lines))
+        write_lines(
+            name,
+            (
+                {"name": each, "digest": digests[each], "answer": word.answer, "after": sorted(word.after)}
+                for each, word in asked.items()
+            ),
+        )
+        write_archive(name, made)
+
+
+def record_base(name: str, make: Callable[[Path], object]) -> None:
+    """Records what :func:`base` returns."""
+    with tempfile.TemporaryDirectory() as directory:
+        made = Path(directory) / "base"
+        make(made)
         write_archive(name, made)
 
 
@@ -136,9 +167,8 @@ def _ask(starts: Mapping[str, Start]) -> dict[str, Word]:
     }
 
 
-def _load(name: str) -> dict[str, Word]:
-    lines = map(json.loads, _lines(name).read_text().splitlines())
-    return {line["digest"]: Word(line["answer"], frozenset(line["after"])) for line in lines}
+def _word(line: Mapping[str, Any]) -> Word:
+    return Word(line["answer"], frozenset(line["after"]))
 
 
 def _lines(name: str) -> Path:

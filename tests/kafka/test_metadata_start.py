@@ -36,6 +36,7 @@ pytestmark = pytest.mark.xdist_group("metadata_start")
 KRAFT = "__cluster_metadata-0"
 UNKNOWN_ID = "MAAAAAAAQkyAAAAAAAAAAQ"
 VERSIONS = (NEWEST, OLD_FORMATS)
+FORMATTED = f"formatted-{NEWEST}"
 PARTITIONS = 9
 Change = Callable[[Path, Path], object]
 """Of the two log directories of a broker; the first has the metadata and ``plain-1``."""
@@ -320,6 +321,7 @@ def record_starts() -> None:
             return {name: prepare(base, root / name, version, each)[0] for name, each in cases_of(version).items()}
 
         recorded_starts.record(f"metadata-{version}", lambda base, version=version: make_base(base, version), starts)
+    recorded_starts.record_base(FORMATTED, start_older)
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -410,18 +412,25 @@ def test_what_another_version_refuses_is_a_warning(started: dict[str, Started]) 
         assert "segment.bytes of topic plain has a value that ends Kafka 4.1 to 4.4 at its start" in warning.message
 
 
-def test_a_directory_that_the_newest_kafka_formatted_is_none_of_an_older_one(kafka_jars: Path, tmp_path: Path) -> None:
-    newest, older = KafkaBroker(tmp_path / "newest"), KafkaBroker(tmp_path / "older", version=OLD_FORMATS)
+def start_older(directory: Path) -> None:
+    """Fill ``directory`` with a log directory that the newest Kafka formatted, and what the older one says of it."""
+    newest = KafkaBroker(directory.with_name("newest"))
+    older = KafkaBroker(directory.with_name("older"), version=OLD_FORMATS)
     newest.format()
-    shutil.copytree(newest.log_dir, older.log_dir)
-    directory = resolve(Location(str(older.log_dir)))
+    newest.copy_log_dir(directory / "data")
+    newest.copy_log_dir(older.log_dir)
+    with pytest.raises(RuntimeError):
+        older.start()
+    (directory / "output").write_text("\n".join(older.warnings()))
+
+
+def test_a_directory_that_the_newest_kafka_formatted_is_none_of_an_older_one(kafka_jars: Path, tmp_path: Path) -> None:
+    base = recorded_starts.base(FORMATTED, start_older, tmp_path / "formatted")
+    directory = resolve(Location(str(base / "data")))
     (planned,) = plan_directories([directory])
     assert not planned.refused
     (planned,) = plan_directories([directory], version=OLD_FORMATS)
     assert [each.kind for each in planned.refused] == ["metadata-version-unknown"]
-    with pytest.raises(RuntimeError):
-        older.start()
     # Its controller and its loader of the metadata both refuse the version: the process ends with who is first.
-    assert re.search(
-        "No MetadataVersion with feature level 33|metadata.version', featureLevel=33", older.output.read_text()
-    )
+    said = "No MetadataVersion with feature level 33|metadata.version', featureLevel=33"
+    assert re.search(said, (base / "output").read_text())

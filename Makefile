@@ -41,8 +41,8 @@ examples: install  ## Nightly: Hypothesis's tests with all their examples, of wh
 	$(COMPILING) $(BIN)/python -m pytest -n 2 --all-examples $(TESTS)
 
 recorded: install  ## Nightly: brokers start also where it is recorded what they do (tests/kafka/recorded_starts.py)
-	BROKERLESS_ASK_KAFKA=1 $(COMPILING) $(BIN)/python -m pytest -n 2 tests/kafka/test_consumed_cases.py tests/kafka/test_directory_restart.py tests/kafka/test_metadata_start.py \
-	    tests/kafka/test_versions.py tests/log/settings/test_definitions.py
+	BROKERLESS_ASK_KAFKA=1 $(COMPILING) $(BIN)/python -m pytest -n 2 tests/internals/test_live.py tests/log/settings/test_definitions.py $(addprefix tests/kafka/test_, \
+	    $(addsuffix .py, consumed_cases coordinators directory_restart gone_markers leader_epochs metadata_start restart versions))
 
 fuzz: install  ## Look for new faults with random examples: MINUTES=10 (the default) of rounds; TESTS=tests/log runs a part
 	$(COMPILING) $(BIN)/python -m tests.fuzz $(or $(MINUTES),10) $(TESTS)

@@ -1,4 +1,4 @@
-"""Internal topics that a real broker just wrote: each record is what its dump tool prints, and what they add up to is
+"""Internal topics that a real broker wrote: each record is what its dump tool prints, and what they add up to is
 what the broker itself says."""
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.internals.dumps import DECODERS, as_text, decoded_records, dumped_files
 from tests.internals.test_tables import replayed, state
-from tests.kafka import jars
-from tests.kafka.broker import KafkaBroker
+from tests.kafka import jars, recorded_starts
+from tests.kafka.broker import KafkaBroker, crash
 
 from brokerless.internals.metadata.cluster import cluster_rows
 
@@ -24,18 +24,30 @@ SETTINGS = {
     "metadata.max.idle.interval.ms": "500",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
+    "log.index.size.max.bytes": "65536",  # as large is a running broker's index
 }
+RECORDED = f"internals-{jars.NEWEST}"
 
 
 @pytest.fixture(scope="module")
 def written(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A log directory as it was while the broker ran, and what the broker said of it."""
-    directory = tmp_path_factory.mktemp("internals")
-    with KafkaBroker(directory / "broker", SETTINGS) as broker:
+    """A log directory as it was while the broker ran, and what the broker said of it; both are recorded."""
+    base = recorded_starts.base(RECORDED, ask_broker, tmp_path_factory.mktemp("internals") / "written")
+    return base / "data", json.loads((base / "said.json").read_text())
+
+
+def record_starts() -> None:
+    recorded_starts.record_base(RECORDED, ask_broker)
+
+
+def ask_broker(directory: Path) -> None:
+    """Fill ``directory`` with both."""
+    with KafkaBroker(directory.with_name("broker"), SETTINGS) as broker:
         done = jars.run("ClusterState", broker.bootstrap, helper=True, sources=jars.HELPERS_OF_4, alone=True)
-        said = json.loads(jars.check(done))
-        broker.kill()  # nothing is to change now, not even as at a clean shutdown
-    return broker.log_dir, said
+        said = jars.check(done)
+        crash(broker)  # nothing is to change now, not even as at a clean shutdown
+    broker.copy_log_dir(directory / "data")
+    (directory / "said.json").write_bytes(said)
 
 
 Written = tuple[Path, dict[str, Any]]

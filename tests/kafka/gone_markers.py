@@ -24,6 +24,7 @@ RECORDED = Path(__file__).parents[1] / "log" / "producer" / "gone_markers"
 TOPICS = ("followed", "last", "rolled", "segment")
 """The producer goes on with a transaction that it commits; it does not; the marker is in a later segment than the data;
 and that segment has no log any more."""
+ROLLED = ("rolled", "segment")
 SUFFIXES = ("log", "index", "timeindex", "txnindex", "snapshot")
 TIME = 1_700_000_000_000
 MARKER = 4
@@ -61,14 +62,18 @@ class Writer:
         assert producer.flush(60) == 0
 
 
+def create_topics(broker: KafkaBroker) -> None:
+    for topic in TOPICS:
+        size = {"internal_segment_bytes": 2000} if topic in ROLLED else {}
+        broker.create_topic(topic, segment_ms=TEN_YEARS, **size)  # markers have the time of the clock
+
+
 def write(broker: KafkaBroker) -> None:
     """Write each topic's log, with all markers: an aborted transaction at the offsets 0 to 2, its marker after a record
     of others, and (but for ``last``) a committed one after it."""
+    create_topics(broker)
     for topic in TOPICS:
-        is_rolled = topic in ("rolled", "segment")
-        size = {"internal_segment_bytes": 2000} if is_rolled else {}
-        broker.create_topic(topic, segment_ms=TEN_YEARS, **size)  # markers have the time of the clock
-        writer, large = Writer(broker, topic), 1700 if is_rolled else 5
+        writer, large = Writer(broker, topic), 1700 if topic in ROLLED else 5
         writer.end("aborted", 3)
         writer.write(large)
         writer.producer.abort_transaction(30)

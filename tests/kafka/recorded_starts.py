@@ -180,9 +180,22 @@ def _archive(name: str) -> Path:
 
 
 def main() -> None:
-    from tests.kafka import test_consumed_cases, test_directory_restart, test_metadata_start
+    from tests.internals import test_live
+    from tests.kafka import (
+        damaged_starts,
+        test_consumed_cases,
+        test_coordinators,
+        test_directory_restart,
+        test_gone_markers,
+        test_leader_epochs,
+        test_metadata_start,
+        test_versions,
+    )
 
-    for module in (test_consumed_cases, test_directory_restart, test_metadata_start):
+    for module in (
+        *(damaged_starts, test_consumed_cases, test_coordinators, test_directory_restart, test_gone_markers),
+        *(test_leader_epochs, test_live, test_metadata_start, test_versions),
+    ):
         module.record_starts()
 
 

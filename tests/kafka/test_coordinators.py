@@ -3,7 +3,7 @@ the same files. The judge is a broker of 4.4.0 and its admin client: a broker ta
 
 from __future__ import annotations
 
-import shutil
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,8 +24,9 @@ from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.storage.location import Location
 from brokerless.serving.groups.offsets import CommittedOffsets
 from brokerless.serving.source.topics import load_topics
+from tests.kafka import recorded_starts
 from tests.kafka.broker import KafkaBroker
-from tests.kafka.jars import HELPERS_OF_4, check, run
+from tests.kafka.jars import HELPERS_OF_4, NEWEST, check, run
 from tests.kafka.producers import Record, produce_confluent
 
 pytestmark = pytest.mark.xdist_group("coordinators")
@@ -39,6 +40,7 @@ SETTINGS = {
     "share.coordinator.state.topic.num.partitions": "3",
 }
 NONE = "none"
+RECORDED = f"coordinators-{NEWEST}"
 
 
 @dataclass
@@ -91,8 +93,17 @@ def raise_partitions(broker: KafkaBroker, step: int) -> None:
 
 @pytest.fixture(scope="module")
 def raised(tmp_path_factory: pytest.TempPathFactory, kafka_jars: Path) -> Raised:
-    directory = tmp_path_factory.mktemp("coordinators")
-    with KafkaBroker(directory / "broker", SETTINGS) as broker:
+    base = recorded_starts.base(RECORDED, ask_coordinators, tmp_path_factory.mktemp("coordinators") / "raised")
+    return Raised(base / "data", *json.loads((base / "answers.json").read_text()))
+
+
+def record_starts() -> None:
+    recorded_starts.record_base(RECORDED, ask_coordinators)
+
+
+def ask_coordinators(directory: Path) -> None:
+    """Fill ``directory`` with a broker's log directory, and what it answered before."""
+    with KafkaBroker(directory.with_name("broker"), SETTINGS) as broker:
         broker.create_topic("orders")
         produce_confluent(broker, "orders", [Record(b"key", b"value")] * 10)
         ask(broker, GROUPS, "commit", "orders", "1")
@@ -110,8 +121,8 @@ def raised(tmp_path_factory: pytest.TempPathFactory, kafka_jars: Path) -> Raised
         broker.start()
         answers = (ask(broker, GROUPS, "offsets"), ask(broker, IDS, "transactions"), ask(broker, shared, "shared"))
         broker.stop()
-        shutil.copytree(broker.log_dir, directory / "data", ignore=shutil.ignore_patterns(".lock"))
-    return Raised(directory / "data", *answers)
+        broker.copy_log_dir(directory / "data")
+    (directory / "answers.json").write_text(json.dumps(answers))
 
 
 def known(answers: dict[str, str]) -> dict[str, str]:

@@ -4,6 +4,7 @@ records, compaction and kills; after unclean elections, by ``test_merged``, whic
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,18 @@ from confluent_kafka import TopicPartition
 
 import brokerless
 from brokerless.findings import Kind
-from tests.kafka.broker import KafkaBroker
+from tests.kafka import recorded_starts
+from tests.kafka.broker import KafkaBroker, crash
 from tests.kafka.jars import NEWEST, OLD_FORMATS
 from tests.kafka.producers import Record, produce_confluent
 
 pytestmark = pytest.mark.xdist_group("leader_epochs")
 KINDS = {Kind.LEADER_EPOCH_MISMATCH, Kind.LEADER_EPOCH_BEYOND_END, Kind.LEADER_EPOCH_ORDER}
-SETTINGS = {"log.flush.start.offset.checkpoint.interval.ms": "200", "log.cleaner.backoff.ms": "100"}
+SETTINGS = {
+    "log.flush.start.offset.checkpoint.interval.ms": "200",
+    "log.cleaner.backoff.ms": "100",
+    "log.index.size.max.bytes": "65536",  # as large is a running broker's index
+}
 
 
 def entries_of(log_dir: Path, topic: str) -> list[tuple[int, int]]:
@@ -36,9 +42,17 @@ def check_epochs(log_dir: Path) -> None:
     assert [each for each in found if each.kind in KINDS] == []
 
 
-@pytest.mark.parametrize("version", [NEWEST, OLD_FORMATS])
-def test_starts_of_one_broker(kafka_jars: Path, tmp_path: Path, version: str) -> None:
-    broker = KafkaBroker(tmp_path / "broker", SETTINGS, version)
+VERSIONS = (NEWEST, OLD_FORMATS)
+
+
+def recorded(version: str) -> str:
+    return f"epochs-{version}"
+
+
+def write_epochs(directory: Path, version: str) -> None:
+    """Fill ``directory`` with the log directory of one broker, while it runs and after it has stopped or crashed, of
+    each of its starts."""
+    broker = KafkaBroker(directory.with_name("broker"), SETTINGS, version)
     small = {"segment_bytes": 1 << 20} if version == OLD_FORMATS else {"internal_segment_bytes": 8192}
     for number in range(5):
         with broker:
@@ -57,12 +71,28 @@ def test_starts_of_one_broker(kafka_jars: Path, tmp_path: Path, version: str) ->
                 (deleted,) = admin.delete_records([TopicPartition("plain", 0, (start + end) // 2 + 3)]).values()
                 deleted.result(30)
             time.sleep(1)
-            check_epochs(broker.copy_log_dir(tmp_path / f"running-{number}"))
+            broker.copy_log_dir(directory / f"{number}-running")
             if number % 2:
-                broker.kill()
-        check_epochs(broker.log_dir)
-    assert len(entries_of(broker.log_dir, "plain")) >= 2
-    assert entries_of(broker.log_dir, "plain")[0][1] > 0
-    (idle,) = entries_of(broker.log_dir, "idle")
+                crash(broker)
+        broker.copy_log_dir(directory / f"{number}-ended")
+
+
+def record_starts() -> None:
+    for version in VERSIONS:
+        recorded_starts.record_base(recorded(version), partial(write_epochs, version=version))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_starts_of_one_broker(kafka_jars: Path, tmp_path: Path, version: str) -> None:
+    make = partial(write_epochs, version=version)
+    log_dirs = sorted(recorded_starts.base(recorded(version), make, tmp_path / "written").iterdir())
+    assert len(log_dirs) == 10
+    for log_dir in log_dirs:
+        check_epochs(log_dir)
+    last = log_dirs[-2]
+    assert last.name == "4-ended"
+    assert len(entries_of(last, "plain")) >= 2
+    assert entries_of(last, "plain")[0][1] > 0
+    (idle,) = entries_of(last, "idle")
     assert idle[0] > 0
     assert idle[1] == 0

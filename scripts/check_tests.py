@@ -162,7 +162,6 @@ TESTED_IN = {
     "jobs/trim": "jobs/trim/test_job.py",
     "jobs/verify": "jobs/verify/test_job.py",
     "log": "log/test_log_machine.py",
-    "log/positions": "log/test_seek.py",
     "log/ranges": "log/test_seek.py",
     "tables/read_progress": "cli/test_progress.py",
     "log/segment_end": "log/test_segment.py",

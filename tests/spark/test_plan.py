@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Barrier
 from typing import Any, cast
 
+import numpy as np
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from pyspark.sql import datasource as spark
@@ -319,6 +320,19 @@ def test_a_file_that_ends_within_a_batch_is_damaged_unless_it_is_the_last(table:
     else:
         with pytest.raises(DamageError, match=r"0\.log, position .*the file ends within a batch"):
             tasks(tmp_path, schema, table=table)
+
+
+@pytest.mark.parametrize("size", [1, 1 << 20])
+def test_a_damaged_offset_ends_no_range_wherever_splits_begin(size: int, tmp_path: Path) -> None:
+    """And damage after the range is none of the query's."""
+    own = [made(10 * each, 10) for each in range(40)]
+    own[20][:8] = np.frombuffer((10**7).to_bytes(8, "big"), np.uint8)
+    own[31][-1] ^= 1
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / f"{0:020}.log").write_bytes(batches(*own).tobytes())
+    range_of = {"startingOffsets": "earliest", "endingOffsets": json.dumps({"t": {"0": 305}})}
+    expected = [each for each in range(305) if each // 10 != 20]
+    assert offsets(tmp_path, maxPartitionBytes=size, **range_of) == expected
 
 
 @pytest.mark.parametrize("name", ["", "no such path"])

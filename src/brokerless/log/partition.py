@@ -29,15 +29,14 @@ from brokerless.log.live_segments import open_segments
 from brokerless.log.offsets_once.findings import all_misplaced, report_past_last
 from brokerless.log.offsets_once.in_file import FileOverlaps
 from brokerless.log.offsets_once.segments import FirstSegmentWins, RepeatedOffsets
-from brokerless.log.positions import highest_before, is_followed
+from brokerless.log.positions import check_in_range, highest_before
 from brokerless.log.producer.recorded_aborts import RecordedAborts
 from brokerless.log.producer.transactions import Transactions, find_transactions
-from brokerless.log.ranges import EVERYTHING, Countdown, FileSpan, Range, both, is_past, reaches_end
+from brokerless.log.ranges import EVERYTHING, Countdown, FileSpan, Range, both
 from brokerless.log.segment import (
     NO_BATCHES,
     Chunk,
     all_decoded,
-    check_checksums,
     damage_finding,
     decode_chunk,
     last_batches,
@@ -158,7 +157,8 @@ class FileReader:
     ) -> None:
         self.file, self.reading, self.report, self.seen = file, reading, report, seen
         self.requested = stable_range(reading)
-        self.findings, self._past = list[Finding](), 0
+        self._ends_at = self.requested.end_offset if reading.span is None else None
+        self.findings = list[Finding]()
         self.overlaps = FileOverlaps(file, highest)
         self.times = None if self.requested.pruned_from is None else HeaderTimes(file.path, PASSED_OVER)
         self.decoder, self.match = reading.decoder(), reading.make_match()
@@ -167,18 +167,17 @@ class FileReader:
         """One chunk after the other."""
         is_requested = isinstance(self.file, LocalFile)  # of others, a few rows wait for no further request
         for chunk in scan_in_one_pass(self.file, self.findings.append, self._one_pass(), start=start, end=end):
-            if self._is_past(chunk.batches):
-                break
             if chunk.passed is None:
                 load_decoding_kernels(chunk.batches)
-            # Checked before anything is left out by its header: a flipped bit would hide records without a word.
-            valid = check_checksums(chunk, self.file.path, self.findings.append)
+            chunk, valid, is_last_chunk = check_in_range(self.file, chunk, self._ends_at, self.findings.append)
+            if not len(chunk.batches):
+                break
             batches, _, is_overlapping = self._new_batches(chunk, valid)
             # With a match, the first would wait for the last.
             is_last = self.match is not None or not is_requested
             yield from self._decode(chunk, batches, is_last=is_last, is_overlapping=is_overlapping)
             is_requested = True
-            if self._is_last(chunk, batches):
+            if is_last_chunk:
                 break
         if (rest := self.decoder.flush()) is not None:
             given = self._selected(rest)
@@ -199,9 +198,7 @@ class FileReader:
         if isinstance(self.file, LocalFile) and self._one_pass() is not None:
             parts = _PassedParts(self.file, start, end, self.reading.threads)
             work = functools.partial(self._pass, parts)
-            is_done = yield from self._put_in_order(
-                parts.tasks(), work, lambda chunk: not self._is_past(chunk.batches) and parts.is_next(chunk)
-            )
+            is_done = yield from self._put_in_order(parts.tasks(), work, parts.is_next)
             start, before = parts.stopped_at, parts.before
         if not is_done and start < (self.file.size if end is None else min(end, self.file.size)):
             chunks = _Chunks(self.file, start, end, self.reading.threads, before)
@@ -239,8 +236,10 @@ class FileReader:
                     self.findings += each.findings
                     if each.chunk is None or not is_next(each.chunk):
                         return False
+                    if each.is_last and not len(each.chunk.batches):
+                        return True
                     batches, is_repeated, is_overlapping = self._new_batches(each.chunk, each.valid)
-                    is_last = self._is_last(each.chunk, batches)
+                    is_last = each.is_last
                     is_decoded_again = is_repeated or is_overlapping  # which was not known when it was decoded
                     if is_decoded_again:
                         yield from self._decode(each.chunk, batches, is_last=True, is_overlapping=is_overlapping)
@@ -252,7 +251,7 @@ class FileReader:
         self, chunks: _Chunks, turn: OrderedStep, window: Window | None, local: threading.local
     ) -> Iterator[_Decoded]:
         """Yield what a thread makes of the next chunk."""
-        chunk, findings = chunks.take(turn, window, self._is_past)
+        chunk, findings = chunks.take(turn, window)
         if chunk is None:
             yield _Decoded(None, _NO_ROWS, findings)
         else:
@@ -263,15 +262,19 @@ class FileReader:
         """Yield what a thread makes of a part of the file, in one pass, up to a batch that is for others."""
         at, until = parts.find_first(*part), part[1]
         while at < until and (chunk := read_in_one_pass(self.file, local.one_pass, at, until)) is not None:
-            yield from self.work(chunk, [], local.decoder, local.match)
+            if (yield from self.work(chunk, [], local.decoder, local.match)):
+                return
             at = chunk.base + int(chunk.batches.ends[-1])
         if at < until:
             yield _Decoded(None, _NO_ROWS, [])
 
-    def work(self, chunk: Chunk, findings: list[Finding], decoder: Decoder, match: Match | None) -> Iterator[_Decoded]:
-        """Yield what is done of a chunk in a thread: first its checksums, then what its records are."""
-        valid = check_checksums(chunk, self.file.path, findings.append)
-        yield _Decoded(chunk, valid, findings)
+    def work(
+        self, chunk: Chunk, findings: list[Finding], decoder: Decoder, match: Match | None
+    ) -> Generator[_Decoded, None, bool]:
+        """Yield what is done of a chunk in a thread: first its checksums, then what its records are. Return whether
+        reading ends with it."""
+        chunk, valid, is_last = check_in_range(self.file, chunk, self._ends_at, findings.append)
+        yield _Decoded(chunk, valid, findings, is_last=is_last)
         batches = chunk.take(valid).batches
         chosen = batches.take(_chosen(batches, self.reading, self.requested))
         for decoded in all_decoded(decoder, chunk, chosen):
@@ -281,6 +284,7 @@ class FileReader:
                 prepared = self.reading.prepare(DecodedRows(self.file.path, decoded, rows))
             yield _Decoded(chunk, valid, findings, decoded=decoded, rows=rows, prepared=prepared)
             del decoded
+        return is_last
 
     def _rows(self, decoded: DecodedRecords, match: Match | None) -> NDArray[np.bool_] | None:
         rows = None if self.requested.is_everything else self.requested.rows(decoded.columns)
@@ -354,14 +358,6 @@ class FileReader:
         self.findings += [] if finding is None else [finding]
         return batches.take(~repeated), True, is_overlapping
 
-    def _is_past(self, batches: Batches) -> bool:
-        """Return whether all that follow are past the range, too: no checksum covers the offset of one."""
-        self._past = self._past + len(batches) if is_past(batches, self.requested) else 0
-        return self.reading.span is None and self._past > 1
-
-    def _is_last(self, chunk: Chunk, batches: Batches) -> bool:
-        return self.reading.span is None and reaches_end(batches, self.requested) and is_followed(self.file, chunk)
-
     def _advance(self, until: int | None) -> None:
         """Reports what was found up to a position (bytes), after the rows before it."""
         self.findings += self.file.take_findings()
@@ -400,7 +396,7 @@ class _PassedParts:
         if chunk.base != self.stopped_at:
             return False
         self.before = last_batches(self.before, chunk.batches, chunk.base, self._file.size)
-        self.stopped_at = chunk.base + int(chunk.batches.ends[-1])
+        self.stopped_at = chunk.base + int(chunk.batches.sizes.sum())
         return True
 
 
@@ -424,17 +420,12 @@ class _Chunks:
         for turn in turns():
             yield turn, None if self._ahead is None else self._ahead.plan()
 
-    def take(
-        self, turn: OrderedStep, window: Window | None, is_past: Callable[[Batches], bool]
-    ) -> tuple[Chunk | None, list[Finding]]:
-        """The next chunk, and what was found on the way to it; None at the end, or where all is past what is read."""
+    def take(self, turn: OrderedStep, window: Window | None) -> tuple[Chunk | None, list[Finding]]:
+        """The next chunk, and what was found on the way to it; None at the end."""
         if self._ahead is not None and window is not None:
             self._ahead.fetch(window)
         with turn.taken():
             chunk = next(self._chunks, None)
-            if chunk is not None and is_past(chunk.batches):
-                chunk = None
-                self._chunks.close()
             found = self._findings.copy()
             self._findings.clear()
             return chunk, found
@@ -447,6 +438,8 @@ class _Decoded:
     chunk: Chunk | None
     valid: NDArray[np.bool_]
     findings: list[Finding]
+    is_last: bool = False
+    """Whether reading ends with this chunk."""
     decoded: Any = None
     rows: NDArray[np.bool_] | None = None
     prepared: Any = None

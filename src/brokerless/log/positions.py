@@ -6,16 +6,20 @@ segment's first byte, which is slower and always right.
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.findings import Finding
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches, checksums_match, read_headers
 from brokerless.format.read.batch_scan import ScanStop, scan_batches
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.index.readers import load_offset_index
-from brokerless.log.segment import WINDOW, Chunk, scan_headers
+from brokerless.log.segment import WINDOW, Chunk, check_checksums, scan_headers
 from brokerless.log.storage.files import File
-from brokerless.progress import ignore
+from brokerless.progress import Report, ignore
 
 _LARGEST = 1 << 20
 """Bytes of a batch that is read for whether it is a true one."""
@@ -87,16 +91,63 @@ def last_indexed(file: File, segment: SegmentPaths) -> int:
     return position if is_batch_up_to(file, position, int(index.offsets[-1])) else 0
 
 
-def is_followed(file: File, chunk: Chunk) -> bool:
-    """Return whether another batch begins where a chunk ends, by its header; where none does, what is there instead is
-    still to be reported."""
-    position, last = int(chunk.positions[-1] + chunk.batches.sizes[-1]), int(chunk.batches.end_of_records[-1])
-    following = header_at(file, position, least=layouts.BATCH_V2_SIZE)
-    if following is None:
-        return False
-    size = int(following.sizes[0])
-    is_whole = size >= layouts.BATCH_V2_SIZE and position + size <= min(file.size, file.size_now())
-    return is_whole and int(following.magic[0]) == layouts.MAGIC_V2 and int(following.entry_offset[0]) > last
+def check_in_range(
+    file: File, chunk: Chunk, end_offset: int | None, report: Report
+) -> tuple[Chunk, NDArray[np.bool_], bool]:
+    """Return what is read of a chunk for a range of offsets that ends at ``end_offset`` (None: all), which of these
+    batches have the right checksum, and whether reading ends with them. Others with a wrong one are reported.
+
+    Reading ends before two batches in a row that begin past the range, and after an intact batch that reaches its end
+    if the next one begins past it: no checksum covers the offset of a batch, so that one alone says too little. Of what
+    follows nothing is reported, however much is read at once and by how many threads. Messages of v0 and v1 may begin
+    far before their offsets, and end nothing.
+    """
+    found: list[Finding] = []
+    # Checked before anything is left out by its header: a flipped bit would hide records without a word.
+    valid = check_checksums(chunk, file.path, found.append)
+    count = None if end_offset is None else _count_in_range(file, chunk, valid, end_offset)
+    if count is not None:
+        until = chunk.base + int(chunk.batches.sizes[:count].sum())
+        found = [each for each in found if (each.position or 0) < until]
+        chunk, valid = replace(chunk, batches=chunk.batches.take(slice(0, count))), valid[:count]
+    for each in found:
+        report(each)
+    return chunk, valid, count is not None
+
+
+def _count_in_range(file: File, chunk: Chunk, valid: NDArray[np.bool_], end_offset: int) -> int | None:
+    """Return how many batches of a chunk are read; None for all of them and what follows."""
+    batches = chunk.batches
+    is_past = _begin_past(batches, end_offset)
+    reaches_end = valid & ~batches.is_legacy & (batches.end_of_records >= end_offset - 1)
+    is_next_past = np.append(is_past[1:], False)
+    if is_past[-1] or reaches_end[-1]:
+        after = chunk.base + int(batches.ends[-1])
+        is_next_past[-1] = _end_of_past(file, after, end_offset) is not None
+    ends = [*np.flatnonzero(is_past & is_next_past)[:1], *(np.flatnonzero(reaches_end & is_next_past)[:1] + 1)]
+    return min(map(int, ends), default=None)
+
+
+def ends_range(file: File, position: int, end_offset: int) -> bool:
+    """Return whether the batch at ``position`` (bytes) and the one after it begin past a range of offsets, before which
+    reading ends."""
+    after = _end_of_past(file, position, end_offset)
+    return after is not None and _end_of_past(file, after, end_offset) is not None
+
+
+def _end_of_past(file: File, position: int, end_offset: int) -> int | None:
+    """Return the end (bytes) of the batch at ``position``, if it is there as a whole and begins past a range."""
+    batch = header_at(file, position, least=layouts.BATCH_V2_SIZE)
+    if batch is None or not _begin_past(batch, end_offset)[0]:
+        return None
+    after = position + int(batch.sizes[0])
+    return after if after <= min(file.size, file.size_now()) else None
+
+
+def _begin_past(batches: Batches, end_offset: int) -> NDArray[np.bool_]:
+    """Return which batches begin past a range by their headers."""
+    is_v2 = (batches.magic == layouts.MAGIC_V2) & (batches.sizes >= layouts.BATCH_V2_SIZE)
+    return is_v2 & (batches.entry_offset >= end_offset)
 
 
 def header_at(file: File, position: int, least: int = layouts.HEADER_SIZE_UP_TO_MAGIC) -> Batches | None:

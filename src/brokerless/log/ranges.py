@@ -131,20 +131,5 @@ def both(one: NDArray[np.bool_] | None, other: NDArray[np.bool_] | None) -> NDAr
     return other if one is None else one if other is None else one & other
 
 
-def is_past(batches: Batches, requested: Range) -> bool:
-    """Return whether all batches, and so all after them, begin after the range."""
-    if requested.end_offset is None or not len(batches):
-        return False
-    return bool((batches.entry_offset >= requested.end_offset).all()) and not bool((batches.is_legacy).any())
-
-
-def reaches_end(batches: Batches, requested: Range) -> bool:
-    """Return whether the last of some batches ends where the range does, or after it, so that nothing is read to see
-    that the next one is past it. Not of messages: those of v0 and v1 may begin far before."""
-    if requested.end_offset is None or not len(batches):
-        return False
-    return int(batches.end_of_records[-1]) + 1 >= requested.end_offset and not bool(batches.is_legacy.any())
-
-
 def _tightest(choose: Callable[..., int], one: int | None, other: int | None) -> int | None:
     return choose((bound for bound in (one, other) if bound is not None), default=None)

@@ -14,7 +14,7 @@ from brokerless.findings import Finding
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.index.readers import load_offset_index
 from brokerless.log.live_segments import open_listed
-from brokerless.log.positions import header_at, is_batch_up_to
+from brokerless.log.positions import ends_range, header_at, is_batch_up_to
 from brokerless.log.ranges import EVERYTHING, FileSpan, Range
 from brokerless.log.segment import Chunk, scan_headers
 from brokerless.log.storage.files import File
@@ -109,7 +109,8 @@ def cut(whole: Split, size: int, max_records: int | None) -> Iterator[Split]:
             return
         firsts = [whole.offsets.start_offset, *(_first_at(file, first) for first, _ in ranges[1:])]
         for (first, after), offset, next_offset in zip(ranges, firsts, [*firsts[1:], None], strict=True):
-            if whole.span is None and _is_after(file, first, whole.bounds):
+            bound = whole.bounds.end_offset
+            if whole.span is None and bound is not None and first and ends_range(file, first, bound):
                 return
             part = replace(
                 whole,
@@ -174,15 +175,6 @@ def _byte_ranges(file: File, segment: SegmentPaths, start: int, end: int, size: 
     if not file.is_local:  # the chain of batches would have to be fetched as a whole
         return [(start, end)]
     return list(split(file, start, end, size))
-
-
-def _is_after(file: File, position: int, requested: Range) -> bool:
-    """Return whether the batch at ``position``, and so all that follow, begin after the requested offsets."""
-    if requested.end_offset is None or not position:
-        return False
-    for chunk in scan_headers(file, ignore, position, position + 1):
-        return not chunk.batches.is_legacy[0] and int(chunk.batches.entry_offset[0]) >= requested.end_offset
-    return False
 
 
 def _cut_by_offsets(file: File, part: Split, most: int) -> Iterator[Split]:

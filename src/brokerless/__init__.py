@@ -20,16 +20,15 @@ Public are this module, ``brokerless.schemas``, ``brokerless.internals``, ``brok
 write logs ``brokerless.writing``; all other packages may change without notice.
 """
 
-from __future__ import annotations
-
 import sys
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # typing and what it imports take as long as Python's own start: no Ctrl-C is to meet them
 if sys.platform == "win32":
     raise ImportError("brokerless runs on Linux and macOS, and not on Windows itself: use it in WSL")
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from brokerless import schemas
     from brokerless.api.cluster import Backup, backup, cluster, rebuild, serve, undo_rebuild
     from brokerless.api.comparing import assert_same_log, diff, diff_replicas
@@ -147,7 +146,9 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 """Where names are, which are imported when they are first used: PyArrow alone takes 0.1 s, Numba's kernels a second."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
+    from importlib import import_module
+
     if name == "schemas":
         return import_module("brokerless.schemas")
     if name not in _MODULE_OF:

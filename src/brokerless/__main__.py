@@ -1,19 +1,20 @@
 """`python -m brokerless`, and the command `brokerless`."""
 
-from __future__ import annotations
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
-import signal
-from typing import NoReturn
 
-
-def run() -> NoReturn:
+def run() -> "NoReturn":
     """Runs the command line of this process, and ends it.
 
     What Python registers for its end is done; objects are not taken apart one by one, which takes 0.05 to 0.2 s, and in
     which a thread of Arrow's that frees memory of Python's ends the process with an abort (pyarrow 26: ``~PyBuffer``).
     They are where a thread still runs, or a profiler or a debugger waits for the end."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while modules are imported is no traceback
+    import _signal  # pyright: ignore - signal itself imports others, and may be interrupted meanwhile
+
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # Ctrl-C while modules are imported is no traceback
     import atexit
     import os
     import sys

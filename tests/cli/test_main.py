@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -188,6 +189,39 @@ run()
 """
     result = python("-c", code, "cat", DATA)
     assert (result.returncode, result.stdout, result.stderr) == (-signal.SIGINT, b"", b"")
+
+
+@pytest.mark.slow(reason="a process")
+def test_nothing_is_imported_before_an_interrupt_ends_without_a_traceback() -> None:
+    code = """
+import os, sys
+
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name not in ("brokerless", "brokerless.__main__"):
+            os.kill(os.getpid(), 2)
+
+sys.meta_path.insert(0, Interrupt())
+from brokerless.__main__ import run
+run()
+"""
+    result = python("-c", code, "cat", DATA)
+    assert (result.returncode, result.stdout, result.stderr) == (-signal.SIGINT, b"", b"")
+
+
+@pytest.mark.slow(reason="many processes")
+@pytest.mark.parametrize("start", [["-m", "brokerless"], [str(Path(sys.executable).with_name("brokerless"))]])
+def test_an_interrupt_at_any_time_of_the_start_ends_without_a_traceback_of_ours(start: list[str]) -> None:
+    """Before it comes to any code of a package, Python itself prints one."""
+    for delay_ms in range(0, 300, 20):
+        with subprocess.Popen(
+            [sys.executable, *start, "cat", DATA], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        ) as process:
+            time.sleep(delay_ms / 1000)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate()
+        assert os.fsencode(Path(brokerless.__file__).parent) not in errors
+        assert process.returncode in (-signal.SIGINT, 130, 0) or b"Traceback" in errors
 
 
 @pytest.mark.parametrize("command", [["verify"], ["verify", "--json"], ["diff"], ["diff", "--json"]])

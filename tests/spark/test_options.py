@@ -99,6 +99,7 @@ def test_the_first_of_timestamp_timestamps_and_offsets_counts() -> None:
         ({"provider": "brokerless", "owner": "root"}, "CREATE TEMPORARY VIEW"),
         ({"header": "true"}, "there is no option 'header'; is 'includeHeaders' meant|there are path"),
         ({"partitionBytes": "5"}, "maxPartitionBytes"),
+        ({"decode": "false", "keyFormat": "long"}, "nothing is decoded with decode=false"),
         ({"foo": "bar"}, "there is no option 'foo'; there are path, .*kafka.isolation.level"),
     ],
     ids=str,

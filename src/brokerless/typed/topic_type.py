@@ -87,6 +87,8 @@ def decoding_of_options(options: Mapping[str, str]) -> Decoding | None:
     :class:`UsageError`."""
     decode = (options.get("decode") or "").strip()
     rest = [options.get(name) for name in ("schemas", "keyformat", "valueformat")]
+    if decode.lower() == "false" and any(rest):
+        raise UsageError("options schemas, keyFormat and valueFormat: nothing is decoded with decode=false")
     if decode.lower() == "false" or not (decode or any(rest)):
         return None
     scan = options.get("decodescan", "auto").strip().lower()

@@ -350,3 +350,25 @@ def test_metrics_are_written_for_a_timer(run: Run, tmp_path: Path) -> None:
     assert run("diff", "--replicas", REPLICAS / "broker-1", paths[1], "--metrics", file).exit_code == 0
     assert "brokerless_diff_exit_code 0\n" in file.read_text()
     assert run("diff", *paths, "--metrics", tmp_path).exit_code == 2
+
+
+def test_schemas_that_are_not_there_are_refused_before_any_record_needs_them(run: Run, tmp_path: Path) -> None:
+    for option in ("--schemas", "--right-schemas"):
+        result = run("diff", DEMO / "data", DEMO / "data", option, tmp_path / "nowhere")
+        assert (result.exit_code, result.out) == (2, b"")
+        assert f"{tmp_path / 'nowhere'}: there is no such file" in result.err
+    (tmp_path / "orders-value.avsc").write_text('"string"')
+    assert run("diff", DEMO / "data", DEMO / "data", "--schemas", tmp_path).exit_code == 0
+    result = run("diff", DEMO / "data", DEMO / "data", "--right-schemas", tmp_path)
+    assert result.exit_code == 2
+    assert "the left side has no topic _schemas" in result.err
+    with pytest.raises(brokerless.UnreadableError, match="nowhere: there is no such file"):
+        brokerless.diff(DEMO / "data", DEMO / "data", schemas=tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("more", [(), ("--align", "key")])
+@pytest.mark.parametrize("option", ["--key-format", "--value-format"])
+def test_formats_are_refused_where_no_side_is_a_decoded_table(run: Run, option: str, more: tuple[str, ...]) -> None:
+    result = run("diff", DEMO / "data", DEMO / "data", option, "string", *more)
+    assert (result.exit_code, result.out) == (2, b"")
+    assert "compared with a decoded table, and none are here" in result.err

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pyarrow.dataset as ds
+import pytest
 from tests.cli.conftest import Run
 from tests.golden import broker_data
 from tests.jobs.exports import partition
@@ -127,3 +128,15 @@ def test_files_that_were_removed_since_are_missed(run: Run, tmp_path: Path) -> N
     assert run(*export).exit_code == 0
     offsets = ds.dataset(to / "topic=segments").to_table(columns=["offset"]).column("offset").to_pylist()
     assert sorted(offsets) == list(range(700))
+
+
+@pytest.mark.parametrize("form", ["parquet", "delta"])
+def test_schemas_that_are_not_there_are_refused_though_there_are_no_records(
+    run: Run, tmp_path: Path, form: str
+) -> None:
+    (tmp_path / "logs" / "t-0").mkdir(parents=True)
+    (tmp_path / "logs" / "t-0" / f"{0:020}.log").touch()
+    to = ("--to", tmp_path / "tables", "--as", form)
+    result = run("export", tmp_path / "logs", *to, "--schemas", tmp_path / "nowhere")
+    assert result.exit_code == 2
+    assert "nowhere: there is no such file" in result.err

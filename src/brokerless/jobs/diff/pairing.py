@@ -17,13 +17,14 @@ from brokerless.jobs.diff.exported.listing import TablePartition
 from brokerless.jobs.diff.exported.topic_decoding import topic_decodings
 from brokerless.jobs.diff.mirrors import load_offset_syncs, pair_by_syncs
 from brokerless.jobs.diff.pairs import OffsetRuns, Pair, Side, load_offset_runs, pair, pair_by_map
+from brokerless.jobs.diff.topics import TopicPair
 from brokerless.kafka_names import TopicPartition
 from brokerless.log.directory import PartitionPath
 from brokerless.log.names import is_internal
 from brokerless.progress import Report
 from brokerless.requests.comparing import DiffRequest
 from brokerless.tables.read_options import bound
-from brokerless.typed.schema_source import TOPIC
+from brokerless.typed.schema_source import TOPIC, load_registry
 from brokerless.typed.topic_type import Decoding
 
 
@@ -38,14 +39,24 @@ def check_pairing(request: DiffRequest) -> None:
 
 def requested_schemas(request: DiffRequest, sides: tuple[Side, Side]) -> SchemaPaths | None:
     """Return where the schemas of both sides are; None where one side has none. ``sides``: with all of their
-    partitions."""
+    partitions.
+
+    Raises :class:`UnreadableError` where the request says that schemas are and there are none, and
+    :class:`UsageError` for those of the right side that are compared with none."""
+    for path, side in zip((request.schemas, request.right_schemas), sides, strict=True):
+        if path is not None:
+            load_registry(os.fspath(path), side.partitions)
     left, right = (
         next((each.path for one in side.directories for each in one.partitions if each.topic == TOPIC), None)
         for side in sides
     )
     if request.schemas is not None:
         left, right = os.fspath(request.schemas), right or os.fspath(request.schemas)
-    right = right if request.right_schemas is None else os.fspath(request.right_schemas)
+    if request.right_schemas is not None:
+        right = os.fspath(request.right_schemas)
+        if left is None:
+            text = "--right-schemas: the left side has no topic _schemas to compare with"
+            raise UsageError(f"{text}; say by --schemas where its schemas are")
     return None if left is None or right is None else SchemaPaths(left, right)
 
 
@@ -87,6 +98,13 @@ def requested_decoding(request: DiffRequest) -> Decoding:
     """Return what a request says of decoding. Raises :class:`UsageError` for an unknown format."""
     schemas = None if request.schemas is None else os.fspath(request.schemas)
     return Decoding(schemas, request.key_format or "auto", request.value_format or "auto")
+
+
+def check_formats(request: DiffRequest, pairs: Sequence[Pair | TopicPair]) -> None:
+    """Raise :class:`UsageError` for formats of keys and values where nothing is decoded."""
+    if (request.key_format or request.value_format) and all(each.decoding is None for each in pairs):
+        text = "--key-format and --value-format are for records that are compared with a decoded table, and none are"
+        raise UsageError(f"{text} here; leave them out")
 
 
 def _possible_mirrors(side: Side) -> list[PartitionPath]:

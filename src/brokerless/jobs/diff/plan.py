@@ -11,6 +11,7 @@ from brokerless.jobs.diff.beside.groups import GroupSettings
 from brokerless.jobs.diff.beside.parts import GROUPS, ONLY, RECORDS, BesideRecords, compare_beside_records, requested
 from brokerless.jobs.diff.job import DiffSettings, DiffTask, diff, diff_task
 from brokerless.jobs.diff.pairing import (
+    check_formats,
     check_pairing,
     requested_decoding,
     requested_pairs,
@@ -81,6 +82,7 @@ def plan_diff(
         pairs = decoded_topics(pair_topics(*sides), requested_decoding(request))
     elif RECORDS in parts:
         pairs = with_decodings(by_offset, request)
+    check_formats(request, pairs)
     targets = targets_of(by_offset, runs, settings.max_batch_bytes)
     topics = {each.topic or "" for side in sides for each in side.partitions} if is_narrowed else None
     of_groups = GroupSettings(settings.allowed, topics, settings.max_batch_bytes, targets, partitions=numbers)

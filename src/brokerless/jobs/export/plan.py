@@ -163,7 +163,7 @@ def _typed(
 ) -> list[ExportTask]:
     """The tasks with the types of their topics, which all records of those decide."""
     decoding, topics = export.decoding, list(dict.fromkeys(task.topic for task in tasks))
-    if decoding is None or not topics:
+    if decoding is None:
         return tasks
     readers = [each for each in partitions if (each.topic or "") in topics]
     registry = load_registry(decoding.schemas, readers)

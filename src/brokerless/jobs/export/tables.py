@@ -81,7 +81,7 @@ class PlannedTables:
         topics = list(dict.fromkeys(task.topic for task in tasks))
         readers = [each for each in partitions if each.topic in topics]
         decoding = export.decoding
-        registry = None if decoding is None or not topics else load_registry(decoding.schemas, readers)
+        registry = None if decoding is None else load_registry(decoding.schemas, readers)
         planned: list[ExportTask] = []
         for topic in topics:
             own = [task for task in tasks if task.topic == topic]

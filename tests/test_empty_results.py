@@ -132,3 +132,6 @@ def test_sql_prints_and_writes_columns_and_no_row(run: Run, tmp_path: Path) -> N
 def test_an_export_of_nothing_says_so_and_is_no_error(form: str, run: Run, fresh: Path, tmp_path: Path) -> None:
     found = run("export", fresh, "--to", tmp_path / "out", "--as", form)
     assert (found.exit_code, found.lines) == (0, ["nothing new in 1 partition, so nothing was written"])
+    assert "no table is written of " in found.err
+    assert not (tmp_path / "out").exists()
+    assert brokerless.open(fresh).export(tmp_path / "out", as_=form) == []

@@ -88,6 +88,9 @@ def run(options: Namespace, output: Output) -> None:
         for first, after in spans:
             name, offsets = names.partition_directory(topic, partition), _offsets(first, after - 1)
             output.say(f"{name}: an earlier run left out {offsets}, and here they are damaged, too")
+    if empty := planned.without_table:
+        text = "there is nothing to read yet, and a table is made with the first records"
+        output.say(f"no table is written of {', '.join(empty)}: {text}")
     with progress("reading", sum(task.size for task in planned.tasks)) as done:
         for each in export(planned, output.damage, RunOptions(done, request.spark, output.say)):
             exported.append(each)

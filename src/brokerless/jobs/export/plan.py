@@ -54,6 +54,13 @@ class ExportPlan:
     left_out: Mapping[tuple[str, int], Sequence[Span]] = field(default_factory=dict[tuple[str, int], Sequence[Span]])
     """By topic and partition, the offsets that earlier runs left out as damaged, and this one does not read."""
 
+    @property
+    def without_table(self) -> list[str]:
+        """The topics that have no table, and get none, as there is nothing to read: a table gets its columns with the
+        first records, and those of decoded values are not known before."""
+        there = {topic for topic, state in self.manifests.items() if state is not None}
+        return sorted(self.manifests.keys() - there - {each.topic for each in self.tasks} - self.refusals.topics.keys())
+
 
 def plan(
     partitions: Sequence[PartitionPath],

@@ -33,8 +33,8 @@ Kafka's own topics are in the directory, they are used as well: which transactio
 the cluster knows these replicas, how far consumer groups have read. All data is read once.
 
 With --remote, what brokers know of a tiered log's segments (__remote_log_metadata), what is in the bucket and where the
-local log begins are compared: lost objects, orphans that no broker reads or deletes, uploads and deletions that did not
-end, segments past their retention, and offsets that are nowhere. Nothing is deleted.
+local log begins are compared: lost objects, orphans that no broker reads, uploads and deletions that did not end,
+segments past their retention, and offsets that are nowhere. Nothing is deleted.
 
 A summary comes first: what is lost, and whether a broker would start on the directory. Then findings, the worst first,
 those that say the same as one; partitions in which nothing was found are shown with --all.

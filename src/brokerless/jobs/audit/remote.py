@@ -91,7 +91,7 @@ class RemoteAudit:
 
     @property
     def orphans(self) -> list[RemoteFinding]:
-        """Objects that no broker reads or deletes."""
+        """Objects that no broker reads, and none deletes before their offsets expire."""
         return [each for each in self.findings if each.finding.kind == Kind.REMOTE_SEGMENT_ORPHANED]
 
 
@@ -332,7 +332,10 @@ class _Comparison:
         if is_orphan and errors:
             self._keep(f"{text}, but the partition has errors", objects, segment)
         elif is_orphan:
-            text = f"no broker reads or deletes these objects: {text}"
+            # Retention goes by the metadata, in which an upload that did not end is a segment like others
+            # (RLMExpirationTask.cleanupExpiredRemoteLogSegments, 4.4.0).
+            when = ", or deletes them before their offsets expire" if is_copied_again else " or deletes them"
+            text = f"no broker reads these objects{when}: {text}"
             self._add(Kind.REMOTE_SEGMENT_ORPHANED, "warning", text, objects=objects, segment=segment)
         elif verdict.kind is not None:
             self._add(verdict.kind, verdict.severity, text, objects=objects, segment=segment)

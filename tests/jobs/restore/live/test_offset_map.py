@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from brokerless.errors import UsageError
-from brokerless.jobs.restore.live.offset_map import JSON_LINES, PARQUET, OffsetMap, OffsetRun, open_map
+from brokerless.jobs.restore.live.offset_map import JSON_LINES, PARQUET, OffsetMap, OffsetRun, check_map, open_map
 
 ID = "GGfzE_HvRoGT7m9N-0_chw"
 START = {
@@ -96,6 +96,15 @@ def test_a_map_of_another_restore_is_refused(tmp_path: Path, change: dict[str, A
         pass
     with pytest.raises(UsageError, match=reason), open_map(tmp_path, {**START, **change}):
         pass
+
+
+def test_a_map_of_another_target_is_refused_before_anything_is_planned(tmp_path: Path) -> None:
+    with open_map(tmp_path, START):
+        pass
+    settings = {name: value for name, value in START.items() if name != "topics"}
+    check_map(tmp_path, settings)
+    with pytest.raises(UsageError, match="its clusterId is"):
+        check_map(tmp_path, {**settings, "clusterId": "d"})
 
 
 @pytest.mark.parametrize(

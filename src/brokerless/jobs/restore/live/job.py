@@ -20,7 +20,7 @@ from brokerless.jobs.restore import source
 from brokerless.jobs.restore.checks import check_groups, check_topic, codec_on, limits_of, refuse_errors
 from brokerless.jobs.restore.live.connection import ClusterConnection
 from brokerless.jobs.restore.live.groups import commit_groups, source_groups, source_offsets, translate
-from brokerless.jobs.restore.live.offset_map import OffsetMap, is_map, open_map
+from brokerless.jobs.restore.live.offset_map import OffsetMap, check_map, is_map, open_map
 from brokerless.jobs.restore.live.production import LiveRecord, Pace, Production, rows_of
 from brokerless.jobs.restore.live.resumption import Resumed, TargetReader, resume
 from brokerless.jobs.restore.live.topics import (
@@ -80,11 +80,13 @@ def plan_restore(
     reading = source.SourceReading.of(request)
     readers = source.choose_partitions(selected.partitions, selected.named)
     connection.open()
+    map_directory = None if request.offset_map is None else str(Path(request.offset_map))
+    is_resumed = map_directory is not None and is_map(Path(map_directory))
+    if is_resumed and map_directory is not None:
+        check_map(Path(map_directory), _map_settings(selected.paths, connection, reading))
     cluster = cluster_of(selected.everything, reading.max_batch_bytes)
     targets = describe_topics(connection, list(readers))
     defaults = default_settings(connection) if readers.keys() - targets.keys() else {}
-    map_directory = None if request.offset_map is None else str(Path(request.offset_map))
-    is_resumed = map_directory is not None and is_map(Path(map_directory))
     topics: list[TopicRestore] = []
     findings: list[Finding] = []
     for name, of_topic in readers.items():
@@ -187,10 +189,7 @@ def _start(
     restore: PlannedRestore, targets: Mapping[str, TargetTopic], bounds: Mapping[TopicPartition, tuple[int, int]]
 ) -> dict[str, Any]:
     return {
-        "source": list(restore.paths),
-        "clusterId": restore.connection.cluster_id,
-        "isolation": restore.reading.isolation,
-        "until": restore.reading.until,
+        **_map_settings(restore.paths, restore.connection, restore.reading),
         "topics": {
             name: {
                 "topicId": targets[name].topic_id,
@@ -198,6 +197,16 @@ def _start(
             }
             for name in restore.readers
         },
+    }
+
+
+def _map_settings(paths: Sequence[str], connection: ClusterConnection, reading: source.SourceReading) -> dict[str, Any]:
+    """Return what a map says of its restore, and what has to be the same where it goes on."""
+    return {
+        "source": list(map(full_path, paths)),
+        "clusterId": connection.cluster_id,
+        "isolation": reading.isolation,
+        "until": reading.until,
     }
 
 

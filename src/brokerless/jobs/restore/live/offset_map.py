@@ -219,6 +219,13 @@ def load_map_start(directory: Path) -> dict[str, Any]:
     return _load_start(directory / JOURNAL)
 
 
+def check_map(directory: Path, settings: Mapping[str, Any]) -> None:
+    """Check that a map is of a restore with these settings: the source, the target, and what is read. Raises
+    :class:`UsageError`."""
+    path = directory / JOURNAL
+    _check_settings(path, _load_start(path), settings)
+
+
 def _load_start(path: Path) -> dict[str, Any]:
     with os.fdopen(open_own(path, os.O_RDONLY), "rb") as file:
         line = file.readline(_LINE_LIMIT)
@@ -242,12 +249,16 @@ def _show(name: str, value: Any) -> str:
     return json.dumps(value)
 
 
-def _check_start(path: Path, found: Mapping[str, Any], start: Mapping[str, Any]) -> None:
-    for name, value in start.items():
-        if name != "topics" and found.get(name) != value:
+def _check_settings(path: Path, found: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    for name, value in settings.items():
+        if found.get(name) != value:
             text = f"this map is of another restore: its {name} is {_show(name, found.get(name))}, and not "
             text += _show(name, value)
             raise UsageError(f"{path}: {text}; give another directory with --offset-map")
+
+
+def _check_start(path: Path, found: Mapping[str, Any], start: Mapping[str, Any]) -> None:
+    _check_settings(path, found, {name: value for name, value in start.items() if name != "topics"})
     if found["topics"].keys() != start["topics"].keys():
         known = ", ".join(sorted(found["topics"]))
         raise UsageError(f"{path}: this map is of the topics {known}; restore the same, or give another --offset-map")

@@ -118,3 +118,16 @@ def test_a_directory_on_which_a_broker_runs_is_refused(run: Run, tmp_path: Path)
     assert (result.exit_code, result.out) == (2, b"")
     assert "a broker, or another process that writes, is running" in result.err
     assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+
+
+def test_remote_segments_of_empty_partitions_are_not_counted_as_written(run: Run, tmp_path: Path) -> None:
+    logs, bucket = tmp_path / "logs", tmp_path / "bucket"
+    bucket.mkdir()
+    shutil.copytree(broker_data("clean") / "segments-0", logs / "segments-0")
+    (logs / "fresh-0").mkdir()
+    (logs / "fresh-0" / f"{0:020}.log").touch()
+    result = run("convert", logs, "--to", bucket, "--tiered")
+    assert result.exit_code == 0
+    assert result.lines[-1] == f"1 partition, 1 without records: written to {bucket}"
+    result = run("convert", logs / "fresh-0", "--to", bucket, "--tiered", "--json")
+    assert [(each["segments"], each["isWritten"]) for each in result.json] == [(0, False)]

@@ -120,8 +120,10 @@ def _upload(options: Namespace, output: Output) -> None:
     written = [each for each in results if not each.damages]
     cells = [_uploaded_cells(each) for each in written]
     columns = ("partition", "offsets", "records", "segments", "size", "stored")
-    what = where_written(options.to, dry_run=how.dry_run)
-    lines = [*table(columns, cells, right=columns[2:]), "", f"{count_of(len(written), 'partition')}: {what}"]
+    stored = sum(bool(each.segments) for each in written)
+    what = where_written(options.to, dry_run=how.dry_run, has_any=stored > 0)
+    empty = f", {len(written) - stored:,} without records" if stored < len(written) else ""
+    lines = [*table(columns, cells, right=columns[2:]), "", f"{count_of(stored, 'partition')}{empty}: {what}"]
     output.result([each.as_dict() for each in results], lines)
 
 

@@ -115,7 +115,7 @@ class UploadedPartition:
             "sizeInBytes": self.size,
             "storedSizeInBytes": self.stored_size,
             "damages": len(self.damages),
-            "isWritten": not self.damages and not self.dry_run,
+            "isWritten": bool(self.segments) and not self.damages and not self.dry_run,
         }
 
 

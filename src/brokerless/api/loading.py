@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from brokerless.bounds import check_arguments
 from brokerless.jobs.load.loader import Loaded, Loading, load_into
 from brokerless.jobs.load.routing import Routing
 from brokerless.log.commit import partition_writer
@@ -129,6 +130,7 @@ class PartitionOutput(partition_writer.PartitionWriter):
         Where the disk fails.
     """
 
+    @check_arguments
     def __init__(
         self,
         directory: str | Path | Destination,

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.bounds import MAX_INT32, MAX_INT64, check_arguments, check_number
 from brokerless.format import layouts
 from brokerless.format.columns import RecordColumns, allocate
 from brokerless.format.messages.layouts import load_messages
@@ -107,6 +108,7 @@ def decode_controls(columns: RecordColumns) -> list[ControlRecord | None]:
     ]
 
 
+@check_arguments
 def build_transaction_marker(
     producer_id: int,
     producer_epoch: int,
@@ -136,6 +138,12 @@ def build_transaction_marker(
     tuple
         The columns, and the header (:data:`layouts.BATCH_V2`), for an :class:`Encoder` of v2 without a codec.
     """
+    for name, number, most in (
+        ("producer_id", producer_id, MAX_INT64), ("producer_epoch", producer_epoch, (1 << 15) - 1),
+        ("offset", offset, MAX_INT64), ("timestamp", timestamp, MAX_INT64),
+        ("coordinator_epoch", coordinator_epoch, MAX_INT32), ("leader_epoch", leader_epoch, MAX_INT32),
+    ):  # fmt: skip
+        check_number(name, number, -most - 1, most, allowed=f"is not from {-most - 1} to {most}")
     value = b"\0\0" + coordinator_epoch.to_bytes(4, "big", signed=True)
     columns, header = _control_batch([(COMMIT if commit else ABORT, value)], offset, timestamp, leader_epoch)
     header["attributes"] |= layouts.TRANSACTIONAL_BIT

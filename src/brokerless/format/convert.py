@@ -18,6 +18,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.bounds import check_arguments
 from brokerless.errors import UsageError
 from brokerless.findings import Kind
 from brokerless.format import layouts
@@ -126,6 +127,7 @@ class DownConverted:
     damages: list[Damage]
 
 
+@check_arguments
 def down_convert(
     buffer: NDArray[np.uint8], magic: int, first_offset: int, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 ) -> DownConverted:

@@ -31,6 +31,7 @@ from brokerless.arrow import (
     round_up,
     table_of,
 )
+from brokerless.bounds import check_arguments
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.columns import HUGE, RecordColumns, empty_columns, release_memory
@@ -164,6 +165,7 @@ def prepared_batches(
             release_memory()
 
 
+@check_arguments
 def columns_of(batch: pa.RecordBatch) -> RecordColumns:
     """Return Arrow records as columns to write, without a copy where possible; the inverse of :func:`records_batches`.
 

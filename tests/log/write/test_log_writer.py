@@ -390,7 +390,7 @@ def test_messages_without_epochs_make_the_log_forget_its_epochs(log: LogWriter) 
 def test_an_offset_that_is_no_integer_changes_nothing(tmp_path: Path) -> None:
     with open_log(tmp_path, "orders", 0) as log:
         for change in (log.truncate_to, log.truncate_fully_and_start_at, log.delete_records_before):
-            with pytest.raises(TypeError):
+            with pytest.raises(UsageError, match=r"offset: 1\.0 is not a whole number"):
                 change(1.0)  # type: ignore[arg-type]
         assert log.log_end_offset == 0
     assert open_log(tmp_path, "orders", 0).log_end_offset == 0

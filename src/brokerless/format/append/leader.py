@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.bounds import MAX_INT32
+from brokerless.bounds import MAX_INT32, check_arguments
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.append.produce_request import find_batches
@@ -24,6 +24,7 @@ __all__ = ["AppendConfig", "AppendResult", "Refusal", "append"]
 _BASE_OFFSET, _NO_HEADER, _TOO_LARGE, _CORRUPT, _UNKNOWN_CODEC = 1, 2, 3, 4, 5
 
 
+@check_arguments
 def append(
     buffer: NDArray[np.uint8],
     config: AppendConfig,

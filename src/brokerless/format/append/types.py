@@ -8,7 +8,7 @@ from typing import Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.bounds import MAX_INT64
+from brokerless.bounds import MAX_INT64, check_fields
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 
@@ -51,6 +51,7 @@ class AppendConfig:
     max_message_bytes: int = 1_048_588
 
     def __post_init__(self) -> None:
+        check_fields(self)
         layouts.check_magic(self.to_magic)
         if self.codec != "producer" and self.codec not in layouts.CODECS:
             raise UsageError(f"there is no codec {self.codec!r}; there are producer, {', '.join(layouts.CODECS)}")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from brokerless.bounds import MAX_INT32
+from brokerless.bounds import MAX_INT32, check_arguments, check_fields
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.codecs.compression import make_compressor
@@ -52,6 +52,9 @@ class BatchAttributes:
     partition_leader_epoch: int = layouts.NO_PARTITION_LEADER_EPOCH
     delete_horizon: int | None = None
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 class BatchBuilder:
     """Fills one batch; :meth:`close` returns its bytes.
@@ -77,6 +80,7 @@ class BatchBuilder:
         For an unknown codec or level, and for attributes that the format does not have.
     """
 
+    @check_arguments
     def __init__(
         self,
         batch_size: int = DEFAULT_BATCH_SIZE,
@@ -115,6 +119,7 @@ class BatchBuilder:
     def is_full(self) -> bool:
         return self._closed is not None or (self.count > 0 and self.batch_size <= self.estimated_size)
 
+    @check_arguments
     def has_room_for(
         self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()
     ) -> bool:
@@ -124,6 +129,7 @@ class BatchBuilder:
         record = self._record(self._last_offset + 1, timestamp, key, value=value, headers=headers)
         return self.batch_size >= self.estimated_size + len(record)
 
+    @check_arguments
     def append(
         self,
         timestamp: int,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from brokerless.bounds import check_arguments
 from brokerless.format.arrays import Int64s
 
 
@@ -16,6 +17,7 @@ class CompressionRatioEstimator:
     def __init__(self) -> None:
         self.estimate = np.float32(1)
 
+    @check_arguments
     def update(self, size: int, uncompressed: int) -> None:
         """Count a batch: the bytes of its records after compression (``size``) and before (``uncompressed``)."""
         seen = np.float32(size) / np.float32(uncompressed)
@@ -24,6 +26,7 @@ class CompressionRatioEstimator:
         elif seen < self.estimate:
             self.estimate = max(self.estimate - np.float32(0.005), seen)
 
+    @check_arguments
     def observe(self, payloads: Int64s, uncompressed: Int64s) -> None:
         """Count batches in order: their bytes after compression (``payloads``) and before (``uncompressed``)."""
         for size, plain in zip(payloads.tolist(), uncompressed.tolist(), strict=True):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.bounds import MAX_INT32
+from brokerless.bounds import MAX_INT32, check_arguments
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.arrays import Int64s
@@ -33,6 +33,7 @@ ScratchRows = tuple[NDArray[np.uint8], Int64s]
 """A buffer that begins with some batches' records, and where those of each batch end."""
 
 
+@check_arguments
 def cut_batches(
     columns: RecordColumns,
     batch_size: int,
@@ -96,6 +97,7 @@ def cut_by_count(
         begins[far[np.unique(of[far], return_index=True)[1]]] = True
 
 
+@check_arguments
 def build_headers(columns: RecordColumns, starts: Int64s) -> NDArray[np.void]:
     """Make headers for batches of given rows, without a producer or leader epoch.
 
@@ -165,6 +167,7 @@ class Encoder:
         For an unknown format, codec or level.
     """
 
+    @check_arguments
     def __init__(
         self, magic: int = layouts.MAGIC_V2, codec: str = "none", level: int | None = None, *, with_zlib: bool = False
     ) -> None:
@@ -179,6 +182,7 @@ class Encoder:
         self.payloads: Int64s = np.empty(0, np.int64)
         """The same after compressing."""
 
+    @check_arguments
     def encode(self, columns: RecordColumns, starts: Int64s, headers: NDArray[np.void]) -> NDArray[np.uint8]:
         """Encode batches.
 

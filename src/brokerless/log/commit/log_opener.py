@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
+from brokerless.bounds import check_arguments
 from brokerless.log.commit.commit import recover_commit
 from brokerless.log.config import DEFAULTS, LogConfig
 from brokerless.log.recovery.log_loader import new_writer, recover_contents
@@ -15,6 +16,7 @@ from brokerless.log.write.log_writer import LogWriter
 from brokerless.log.write.new_partition import checked_name, create_partition
 
 
+@check_arguments
 def open_log(
     directory: str | Path,
     topic: str,

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless import clock
+from brokerless.bounds import check_arguments
 from brokerless.format.append.leader import append
 from brokerless.format.append.types import AppendConfig, AppendResult, Refusal
 from brokerless.format.read.batch_headers import read_headers
@@ -17,6 +18,7 @@ from brokerless.log.producer.checks import Duplicate, Origin, check_append
 from brokerless.log.write.log_writer import LogWriter
 
 
+@check_arguments
 def append_as_leader(
     log: LogWriter,
     buffer: NDArray[np.uint8],

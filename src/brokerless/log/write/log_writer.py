@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless import clock
+from brokerless.bounds import check_arguments
 from brokerless.errors import UnwritableError, UsageError
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
@@ -147,6 +148,7 @@ class LogWriter:
     def producers(self) -> ProducerState:
         return self._producers.state
 
+    @check_arguments
     def append(self, buffer: NDArray[np.uint8], batches: Batches | None = None) -> Appended:
         """Append whole batches with their final offsets and leader epochs, as a follower does.
 
@@ -196,6 +198,7 @@ class LogWriter:
                 row = end
         return Appended(int(batches.entry_offset[0]), int(batches.last_offset[-1]), len(batches), len(buffer))
 
+    @check_arguments
     def roll(self, offset: int = 0) -> None:
         """Begin a new segment, unless the active one is empty. The next record gets ``offset`` or a larger one."""
         if self._active.size or offset > self._log_end_offset:
@@ -209,6 +212,7 @@ class LogWriter:
             self._flush()
             self._checkpoint()
 
+    @check_arguments
     def truncate_to(self, offset: int) -> bool:
         """Remove all batches with offsets from ``offset`` on. Return whether the log reached so far.
 
@@ -239,6 +243,7 @@ class LogWriter:
             self._reload_producers()
             return True
 
+    @check_arguments
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Delete everything, so that the log begins at ``offset``. Raises :class:`UsageError` for a negative one."""
         offset = operator.index(offset)
@@ -247,6 +252,7 @@ class LogWriter:
         with self._writing():
             self._truncate_fully(offset)
 
+    @check_arguments
     def delete_records_before(self, offset: int) -> int:
         """Set the log start offset to ``offset``, if it was lower, delete the segments before it, and return how
         many. Raises :class:`UsageError` for an offset past the log's end."""
@@ -259,6 +265,7 @@ class LogWriter:
             self._raise_log_start(offset)
             return self._delete_oldest(before_start(self._describe(), self._log_start_offset))
 
+    @check_arguments
     def apply_retention(self, now_ms: int) -> int:
         """Delete the segments that retention deletes at ``now_ms`` (since the epoch), and return how many.
 

@@ -12,10 +12,10 @@ from brokerless.errors import UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.jobs.rebuild.from_snapshot.point_in_time import late_records
 from brokerless.jobs.rebuild.from_snapshot.retention import retention_deletes
-from brokerless.jobs.restore.results import GroupRestore, Limits, TopicConfigs, TopicRestore
+from brokerless.jobs.restore.results import GroupRestore, Limits, TopicRestore
 from brokerless.log import names
 from brokerless.log.producer.transactions import open_transaction
-from brokerless.log.settings.topic import CLEANUP_POLICY, cleanup_policies, is_compacted
+from brokerless.log.settings.topic import CLEANUP_POLICY, TopicSettings, cleanup_policies, is_compacted
 from brokerless.text import format_bytes
 
 _UNLIMITED = 2**63 - 1
@@ -26,7 +26,7 @@ _DIFFERENCE = "message.timestamp.difference.max.ms"
 """Both limits of timestamps before KIP-937, and up to 3.9 where the newer one is not set."""
 
 
-def limits_of(settings: TopicConfigs, now_ms: int) -> Limits:
+def limits_of(settings: TopicSettings, now_ms: int) -> Limits:
     """Return what a topic's settings, defaults among them, let in and keep."""
     retention = _number(settings, _RETENTION_MS)
     before, after = (_furthest(settings, f"message.timestamp.{each}.max.ms") for each in ("before", "after"))
@@ -42,19 +42,19 @@ def limits_of(settings: TopicConfigs, now_ms: int) -> Limits:
     )
 
 
-def codec_on(settings: TopicConfigs, codec: str) -> str:
+def codec_on(settings: TopicSettings, codec: str) -> str:
     """Return the codec that batches have on the target: sent with another one, they are compressed again there, and
     limits are for what comes of it."""
     own = settings.get("compression.type", "producer")
     return codec if own == "producer" else own.replace("uncompressed", "none")
 
 
-def _furthest(settings: TopicConfigs, name: str) -> int | None:
+def _furthest(settings: TopicSettings, name: str) -> int | None:
     found = (_number(settings, each) for each in (name, _DIFFERENCE))
     return next((each for each in found if each is not None and each < _UNLIMITED), None)
 
 
-def _smallest_size(settings: TopicConfigs) -> tuple[int | None, str]:
+def _smallest_size(settings: TopicSettings) -> tuple[int | None, str]:
     """Return how many bytes a batch may have at most, and by which setting."""
     known = ((_number(settings, name), name) for name in _SIZES)
     return min(((size, name) for size, name in known if size is not None), default=(None, _SIZES[0]))

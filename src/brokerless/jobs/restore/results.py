@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from brokerless.findings import Finding
 from brokerless.kafka_names import TopicPartition
+from brokerless.log.settings.topic import TopicSettings
 from brokerless.text import short_html, short_repr
-
-TopicConfigs = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +73,9 @@ class TopicRestore:
     partitions: tuple[SourcePartition, ...]
     partition_count: int
     """How many partitions it has on the target, or gets."""
-    configs: TopicConfigs | None
+    configs: TopicSettings | None
     """Its own settings, as the source's metadata knows them; None where there is no metadata."""
-    target: TopicConfigs
+    target: TopicSettings
     """The settings that count on the target."""
     exists: bool
     """Whether it is on the target already."""

@@ -18,9 +18,9 @@ from brokerless.clusters.start.directory_files import load_properties
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.findings import Finding, Kind
 from brokerless.internals.metadata.cluster import Cluster
-from brokerless.jobs.restore.results import TopicConfigs
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
+from brokerless.log.settings.topic import TopicSettings
 from brokerless.log.storage.location import Location
 from brokerless.log.storage.paths import is_remote, local
 
@@ -45,9 +45,9 @@ class StoppedCluster:
     disks: tuple[TargetDisk, ...]
     cluster: Cluster
     metadata_path: str
-    settings: Mapping[str, TopicConfigs]
+    settings: Mapping[str, TopicSettings]
 
-    def settings_of(self, topic: str) -> TopicConfigs:
+    def settings_of(self, topic: str) -> TopicSettings:
         return {**_DEFAULTS, **self.settings.get(topic, {})}
 
 
@@ -117,7 +117,7 @@ def _resolve(path: str) -> LogDirectory:
 
 
 def place(
-    target: StoppedCluster, topic: str, readers: Iterable[PartitionPath], configs: TopicConfigs | None, count: int
+    target: StoppedCluster, topic: str, readers: Iterable[PartitionPath], configs: TopicSettings | None, count: int
 ) -> tuple[list[PartitionTarget], list[Finding]]:
     """Return where the partitions of a topic go, and why some cannot. ``configs``, ``count``: its settings and
     partitions in the source, for the command that creates it."""

@@ -32,11 +32,11 @@ from brokerless.jobs.restore.live.topics import (
     describe_topics,
     own_settings,
 )
-from brokerless.jobs.restore.results import GroupRestore, Restore, RestoredPartition, TopicConfigs, TopicRestore
+from brokerless.jobs.restore.results import GroupRestore, Restore, RestoredPartition, TopicRestore
 from brokerless.kafka_names import TopicPartition
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath
-from brokerless.log.settings.topic import is_compacted
+from brokerless.log.settings.topic import TopicSettings, is_compacted
 from brokerless.log.storage.paths import full_path
 from brokerless.progress import Done
 from brokerless.requests.recovery import RestoreRequest
@@ -110,7 +110,7 @@ def plan_restore(
     return PlannedRestore(plan, connection, request, reading, paths=paths, readers=readers)
 
 
-def _missing(topics: Iterable[TopicRestore]) -> dict[str, tuple[int, TopicConfigs]]:
+def _missing(topics: Iterable[TopicRestore]) -> dict[str, tuple[int, TopicSettings]]:
     """Return the topics that are to be created, with their numbers of partitions and settings."""
     return {each.topic: (each.partition_count, each.configs or {}) for each in topics if not each.exists}
 

@@ -10,7 +10,7 @@ from typing import Any
 from brokerless.errors import ClusterError
 from brokerless.findings import Finding, Kind
 from brokerless.jobs.restore.live.connection import TIMEOUT_S, ClusterConnection, describe, load_library, topic_id_text
-from brokerless.jobs.restore.results import TopicConfigs
+from brokerless.log.settings.topic import TopicSettings
 
 REPLICATION = "default.replication.factor"
 _OF_BROKER = {
@@ -43,7 +43,7 @@ class TargetTopic:
     """How many partitions it has."""
     replicas: int
     """How many replicas are in sync, of the partition that has the fewest."""
-    settings: TopicConfigs
+    settings: TopicSettings
     """All its settings, defaults among them."""
 
 
@@ -71,7 +71,7 @@ def describe_topics(connection: ClusterConnection, topics: Sequence[str]) -> dic
     return {name: TargetTopic(name, *found[name], settings.get(name, {})) for name in found}
 
 
-def default_settings(connection: ClusterConnection) -> TopicConfigs:
+def default_settings(connection: ClusterConnection) -> TopicSettings:
     """Return what counts for a topic that sets nothing itself, by one of the brokers."""
     library = load_library()
     broker = str(connection.brokers[0])
@@ -87,7 +87,7 @@ def default_settings(connection: ClusterConnection) -> TopicConfigs:
 
 
 def check_new_topics(
-    connection: ClusterConnection, topics: Mapping[str, tuple[int, TopicConfigs]]
+    connection: ClusterConnection, topics: Mapping[str, tuple[int, TopicSettings]]
 ) -> Iterator[Finding]:
     """Yield why the cluster would not create topics, as it says itself; none is created."""
     for name, reason in _create(connection, topics, validate_only=True):
@@ -95,7 +95,7 @@ def check_new_topics(
         yield Kind.TARGET_TOPIC_REFUSED.at(connection.bootstrap, f"{text}, and run this again")
 
 
-def create_topics(connection: ClusterConnection, topics: Mapping[str, tuple[int, TopicConfigs]]) -> None:
+def create_topics(connection: ClusterConnection, topics: Mapping[str, tuple[int, TopicSettings]]) -> None:
     """Creates topics, by name with their number of partitions and own settings, and waits until all have leaders. The
     number of replicas is the cluster's default. Raises :class:`ClusterError`; those before it are there then."""
     for name, reason in _create(connection, topics, validate_only=False):
@@ -105,7 +105,7 @@ def create_topics(connection: ClusterConnection, topics: Mapping[str, tuple[int,
 
 
 def _create(
-    connection: ClusterConnection, topics: Mapping[str, tuple[int, TopicConfigs]], *, validate_only: bool
+    connection: ClusterConnection, topics: Mapping[str, tuple[int, TopicSettings]], *, validate_only: bool
 ) -> Iterator[tuple[str, str]]:
     """Yield the topics that were not created, and why."""
     library = load_library()
@@ -125,7 +125,7 @@ def _create(
                 yield name, describe(error)
 
 
-def own_settings(settings: TopicConfigs) -> dict[str, str]:
+def own_settings(settings: TopicSettings) -> dict[str, str]:
     """Return a topic's own settings without those that are about the source's brokers."""
     return {name: value for name, value in settings.items() if name not in _NOT_OF_TOPIC}
 

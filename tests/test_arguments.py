@@ -25,7 +25,7 @@ WRONG: Any = object()
         (lambda: BatchBuilder(attributes={}), "attributes: {} is not a BatchAttributes or None"),
         (lambda: BatchBuilder(codec="gzip", level="9"), "level: '9' is not a whole number or None"),
         (lambda: BatchBuilder().append("x", b"k", b"v"), "timestamp: 'x' is not a whole number"),
-        (lambda: BatchBuilder().append(True, b"k", b"v"), "timestamp: True is not"),
+        (lambda: BatchBuilder().append(1.5, b"k", b"v"), "timestamp: 1.5 is not a whole number"),
         (lambda: BatchBuilder().append(1, "k", b"v"), "key: 'k' is not bytes or None"),
         (lambda: BatchBuilder().append(1, b"k", value=5), "value: 5 is not bytes or None"),
         (lambda: BatchBuilder().append(1, b"k", b"v", [(b"h", b"v")]), "headers: .* is not a sequence of a tuple of"),
@@ -54,6 +54,20 @@ WRONG: Any = object()
 def test_a_wrong_type_is_named(call: Callable[[], object], error: str) -> None:
     with pytest.raises(UsageError, match=error):
         call()
+
+
+@pytest.mark.parametrize("magic", [1, 2])  # v0 has no timestamp, and takes any
+@pytest.mark.parametrize(
+    "wrong",
+    [(1.5, b"k", b"v"), ("1", b"k", b"v"), (1, "k", b"v"), (1, b"k", 5), (1, b"k", b"v", (), "7"), (1, b"k", b"v", 3)],
+)
+def test_a_batch_is_as_it_was_after_a_record_of_a_wrong_type(magic: Any, wrong: Any) -> None:
+    builder, other = BatchBuilder(magic=magic), BatchBuilder(magic=magic)
+    with pytest.raises(UsageError):
+        builder.append(*wrong)
+    for each in (builder, other):
+        each.append(5, b"k", b"v")
+    assert builder.close() == other.close()
 
 
 def test_a_log_and_a_partition_name_wrong_types_and_stay_as_they_are(tmp_path: Path) -> None:

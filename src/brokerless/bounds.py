@@ -22,6 +22,11 @@ R = TypeVar("R")
 
 _SHOWN = 80
 """Characters of a value in a message."""
+_ALSO: Mapping[type, tuple[type, ...]] = {
+    int: (int, np.integer), float: (int, float, np.number), bool: (bool, np.bool_),
+    bytes: (bytes, bytearray, memoryview),
+}  # fmt: skip
+"""Types whose values are taken for another one's."""
 _NAMES = {
     int: "a whole number", float: "a number", bool: "True or False", str: "a text", bytes: "bytes", type(None): "None",
 }  # fmt: skip
@@ -44,61 +49,101 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        hints = _hints_of(function)
-        for name, value in (*zip(names, args, strict=False), *kwargs.items()):
-            if name in hints:
-                _check(name, value, hints[name])
+        _check_all(function, names, args, kwargs)
         return function(*args, **kwargs)
 
     return checked
 
 
+def check_after_failure(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function as :func:`check_arguments` does, if it is called for each record: its arguments are checked
+    where it fails, which it has to do before it changes anything."""
+    names = list(inspect.signature(function).parameters)
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except (TypeError, AttributeError, OverflowError):
+            _check_all(function, names, args, kwargs)
+            raise
+
+    return checked
+
+
+def _check_all(
+    function: Callable[..., Any], names: Iterable[str], args: Iterable[Any], kwargs: Mapping[str, Any]
+) -> None:
+    hints = _hints_of(function)
+    for name, value in (*zip(names, args, strict=False), *kwargs.items()):
+        if name in hints:
+            hints[name].check(name, value)
+
+
 def check_fields(value: object) -> None:
     """Raise :class:`UsageError` for a field of a dataclass that has a wrong type; for ``__post_init__``."""
     for name, hint in _hints_of(type(value)).items():
-        _check(name, getattr(value, name), hint)
+        hint.check(name, getattr(value, name))
+
+
+class _Hint:
+    """An annotation, and what says whether a value has its type."""
+
+    def __init__(self, hint: Any) -> None:
+        self._hint, self._is_a = hint, _test_of(hint)
+
+    def check(self, name: str, value: Any) -> None:
+        if not self._is_a(value):
+            shown = repr(value)
+            shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
+            raise UsageError(f"{name}: {shown} is not {_describe(self._hint)}")
 
 
 @cache
-def _hints_of(annotated: Callable[..., Any]) -> dict[str, Any]:
+def _hints_of(annotated: Callable[..., Any]) -> dict[str, _Hint]:
     if isinstance(annotated, type):
-        return get_type_hints(annotated)
-    named = {name: hint for name, hint in annotated.__annotations__.items() if name != "return"}
-    of_parameters: Any = types.SimpleNamespace(__annotations__=named)  # what it returns may be known to checkers alone
-    return get_type_hints(of_parameters, annotated.__globals__)
+        hints = get_type_hints(annotated)
+    else:
+        named: Any = {name: hint for name, hint in annotated.__annotations__.items() if name != "return"}
+        of_parameters: Any = types.SimpleNamespace(__annotations__=named)
+        hints = get_type_hints(of_parameters, annotated.__globals__)  # what it returns may be known to checkers alone
+    return {name: _Hint(hint) for name, hint in hints.items()}
 
 
-def _check(name: str, value: Any, hint: Any) -> None:
-    if type(value) is not hint and not _is_a(value, hint):
-        shown = repr(value)
-        shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
-        raise UsageError(f"{name}: {shown} is not {_describe(hint)}")
-
-
-def _is_a(value: Any, hint: Any) -> bool:
-    """Return whether a value has the type of an annotation. True and False are no numbers; NumPy's numbers are."""
+def _test_of(hint: Any) -> Callable[[Any], bool]:
+    """Return what says whether a value has the type of an annotation. True and False are no numbers; NumPy's numbers
+    are."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return any(_is_a(value, each) for each in inner)
+        tests = [_test_of(each) for each in inner]
+        return lambda value: type(value) in inner or any(test(value) for test in tests)
     if origin is Literal:
-        return any(type(value) is type(each) and value == each for each in inner)
+        return lambda value: any(type(value) is type(each) and value == each for each in inner)
     if origin is np.ndarray:
         (wanted,) = get_args(inner[1])
-        return isinstance(value, np.ndarray) and (not isinstance(wanted, type) or np.issubdtype(value.dtype, wanted))
+        return lambda value: (
+            isinstance(value, np.ndarray) and (not isinstance(wanted, type) or np.issubdtype(value.dtype, wanted))
+        )
     if origin is tuple:
-        return isinstance(value, tuple) and len(value) == len(inner) and all(map(_is_a, value, inner))
+        of_items = [_test_of(each) for each in inner]
+        return lambda value: (
+            isinstance(value, tuple)
+            and len(value) == len(of_items)
+            and all(test(each) for test, each in zip(of_items, value, strict=True))
+        )
     if origin is not None and issubclass(origin, Iterable):
-        is_one = isinstance(value, origin) and not isinstance(value, (str, bytes))
-        return is_one and (not isinstance(value, (list, tuple)) or all(_is_a(each, inner[0]) for each in value))
-    if hint is int:
-        return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if hint is float:
-        return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    if hint is bool:
-        return isinstance(value, (bool, np.bool_))
-    if hint is bytes:
-        return isinstance(value, (bytes, bytearray, memoryview))
-    return isinstance(value, hint) if isinstance(hint, type) else True
+        of_item = _test_of(inner[0])
+        return lambda value: (
+            isinstance(value, origin)
+            and not isinstance(value, (str, bytes))
+            and (not isinstance(value, (list, tuple)) or all(map(of_item, value)))
+        )
+    if not isinstance(hint, type):
+        return lambda _: True
+    numbers = _ALSO.get(hint, hint)
+    if hint in (int, float):
+        return lambda value: type(value) is hint or (isinstance(value, numbers) and not isinstance(value, bool))
+    return lambda value: isinstance(value, numbers)
 
 
 def _describe(hint: Any) -> str:

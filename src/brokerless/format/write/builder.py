@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from brokerless.bounds import MAX_INT32, check_arguments, check_fields
+from brokerless.bounds import MAX_INT32, check_after_failure, check_arguments, check_fields
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.codecs.compression import make_compressor
@@ -119,7 +119,7 @@ class BatchBuilder:
     def is_full(self) -> bool:
         return self._closed is not None or (self.count > 0 and self.batch_size <= self.estimated_size)
 
-    @check_arguments
+    @check_after_failure
     def has_room_for(
         self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()
     ) -> bool:
@@ -129,7 +129,7 @@ class BatchBuilder:
         record = self._record(self._last_offset + 1, timestamp, key, value=value, headers=headers)
         return self.batch_size >= self.estimated_size + len(record)
 
-    @check_arguments
+    @check_after_failure
     def append(
         self,
         timestamp: int,
@@ -154,11 +154,11 @@ class BatchBuilder:
             raise UsageError(f"timestamp {timestamp}: only -1 may be negative, for none")
         if headers and self.magic < layouts.MAGIC_V2:
             raise UsageError(f"message format v{self.magic} has no record headers")
-        if self._base_timestamp is None:
-            self._base_timestamp = timestamp
+        base_timestamp = timestamp if self._base_timestamp is None else self._base_timestamp
         if self.magic < layouts.MAGIC_V2 and self.attributes.append_time is not None:
             timestamp = self.attributes.append_time
         self._buffer += self._record(offset, timestamp, key, value=value, headers=headers)
+        self._base_timestamp = base_timestamp
         self._last_offset = offset
         self.count += 1
         if self.magic:

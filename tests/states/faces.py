@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ import pyarrow as pa
 
 import brokerless
 from brokerless.cli import main
+from brokerless.clusters.start import start
+from brokerless.jobs.audit import job
 
 COLUMNS = ["topic", "partition", "offset", "timestamp", "key", "value", "headers"]
 ISOLATIONS = ("read_uncommitted", "read_committed")
@@ -330,6 +332,29 @@ def serve(root: Path, names: Sequence[str]) -> Faces:
             Said(str(each.file), each.message, str(each.kind), each.severity)
         )
     return faces
+
+
+@contextlib.contextmanager
+def one_audit() -> Iterator[None]:
+    """The command ``audit`` may be run for programs and for people: what it says in words is of the audit that it had
+    said in JSON, and files are read once."""
+    audits, starts = job.audit_partitions, start.foresee_start
+    known: dict[object, Any] = {}
+
+    def audited(partitions: Sequence[Any], *options: Any, **named: Any) -> Generator[Any]:
+        key = tuple(each.path for each in partitions)
+        if key not in known:
+            known[key] = list(audits(partitions, *options, **named))
+        yield from known[key]
+
+    def foreseen(directories: Sequence[Any], *options: Any, **named: Any) -> Any:
+        key = "start", *(each.path for each in directories)
+        if key not in known:
+            known[key] = starts(directories, *options, **named)
+        return known[key]
+
+    with mock.patch.object(job, "audit_partitions", audited), mock.patch.object(start, "foresee_start", foreseen):
+        yield
 
 
 def _split(name: str) -> tuple[str, int]:

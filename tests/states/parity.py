@@ -99,7 +99,7 @@ def judge(version: str, pack: Pack, outcomes: Outcomes, scratch: Path) -> Iterat
     present = {name: _present(root / name, batches_of_base) for name in pack.states}
     compacted = {name: _compacted(root / name) for name in pack.states}
     before = {name: sizes(root / name) for name in pack.states}
-    with faces.without_waiting():
+    with faces.without_waiting(), faces.one_audit():
         has_more = pack.is_clean and pack.base == "many"
         said = all_faces(root, list(pack.states), scratch, version, has_more=has_more)
         audit_text = faces.run("audit", root).out if pack.base == "few" else ""

@@ -35,19 +35,19 @@ def disagreements(version: str, names: Iterable[str], root: Path) -> Iterator[Di
 
 
 def check(row: Mapping[str, Any], directories: Sequence[Path], target: Path, version: str) -> Found:
-    with faces.without_waiting():
+    with faces.without_waiting(), faces.one_audit():
         results = {command: faces.run(command, "--json", *directories) for command in ("audit", "cluster")}
         results["restart"] = faces.run("restart", "--kafka", version, "--json", *directories)
         results["rebuild"] = faces.run("rebuild", "--json", "--to", target / "rebuilt", *directories)
-    is_started = row["text"] == "started"
+        is_started = row["text"] == "started"
+        is_less = is_started and _has_less(row["partitions"], load(version)["nothing"]["partitions"])
+        text = faces.run("audit", *directories).out if not is_started or is_less else ""
     said = {name: list(_findings(results[name])) for name in SPEAKERS}
     yield from _refused(is_started, results["restart"])
     planned = {row["finding"] for whole in results["restart"].json for row in whole.get("effects", ())}
     yield from _kinds(said, planned, target)
-    is_less = is_started and _has_less(row["partitions"], load(version)["nothing"]["partitions"])
     if (not is_started or is_less) and not any(each.severity in ("warning", "error") for each in said["audit"]):
         yield "audit", "finds nothing"
-    text = faces.run("audit", *directories).out if not is_started or is_less else ""
     for line in ("a broker starts, and cuts nothing off", "lost      nothing\n"):
         if line in text:
             yield "audit", f"says {' '.join(line.split())!r}"

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache, wraps
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
-import numpy as np
-
 from brokerless.errors import UsageError
 
 MAX_INT32 = 2**31 - 1
@@ -22,11 +20,6 @@ R = TypeVar("R")
 
 _SHOWN = 80
 """Characters of a value in a message."""
-_ALSO: Mapping[type, tuple[type, ...]] = {
-    int: (int, np.integer), float: (int, float, np.number), bool: (bool, np.bool_),
-    bytes: (bytes, bytearray, memoryview),
-}  # fmt: skip
-"""Types whose values are taken for another one's."""
 _NAMES = {
     int: "a whole number", float: "a number", bool: "True or False", str: "a text", bytes: "bytes", type(None): "None",
 }  # fmt: skip
@@ -113,6 +106,12 @@ def _hints_of(annotated: Callable[..., Any]) -> dict[str, _Hint]:
 def _test_of(hint: Any) -> Callable[[Any], bool]:
     """Return what says whether a value has the type of an annotation. True and False are no numbers; NumPy's numbers
     are."""
+    import numpy as np  # which the help of commands does without
+
+    also: Mapping[Any, tuple[type, ...]] = {
+        int: (int, np.integer), float: (int, float, np.number), bool: (bool, np.bool_),
+        bytes: (bytes, bytearray, memoryview),
+    }  # fmt: skip
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         tests = [_test_of(each) for each in inner]
@@ -140,14 +139,16 @@ def _test_of(hint: Any) -> Callable[[Any], bool]:
         )
     if not isinstance(hint, type):
         return lambda _: True
-    numbers = _ALSO.get(hint, hint)
+    accepted = also.get(hint, hint)
     if hint in (int, float):
-        return lambda value: type(value) is hint or (isinstance(value, numbers) and not isinstance(value, bool))
-    return lambda value: isinstance(value, numbers)
+        return lambda value: type(value) is hint or (isinstance(value, accepted) and not isinstance(value, bool))
+    return lambda value: isinstance(value, accepted)
 
 
 def _describe(hint: Any) -> str:
     """Return an annotation as words."""
+    import numpy as np
+
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return " or ".join(map(_describe, inner))

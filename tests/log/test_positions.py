@@ -14,7 +14,7 @@ import brokerless
 from brokerless import Finding
 from brokerless.format.read import one_pass
 from brokerless.log import partition, segment
-from brokerless.log.positions import ends_range
+from brokerless.log.positions import ENDING, ends_range
 from brokerless.log.storage.location import Location
 
 T = 1_600_000_000_000
@@ -112,12 +112,27 @@ def test_damage_after_the_range_is_not_reported(
         assert [each.offset for each in findings] == damaged
 
 
-def test_a_range_ends_at_two_batches_after_it(tmp_path: Path) -> None:
-    """No checksum covers the offset of a batch, so that one alone may be damaged."""
-    batches = [bytearray(whole_batches.batch(10 * each, 10)) for each in range(8)]
+def test_a_range_ends_at_many_batches_after_it(tmp_path: Path) -> None:
+    """No checksum covers the offset of a batch, so that few may be damaged."""
+    count = ENDING + 10
+    batches = [bytearray(whole_batches.batch(10 * each, 10)) for each in range(count)]
     batches[2][:8] = (10**7).to_bytes(8, "big")
     log = write_log(tmp_path / "t-0" / f"{0:020}.log", batches)
     size = len(batches[0])
     with Location(str(log)).open() as file:
-        assert [at for at in range(8) if ends_range(file, at * size, 50)] == [5, 6]
-        assert [at for at in range(8) if ends_range(file, at * size, 20)] == [2, 3, 4, 5, 6]
+        assert [at for at in range(count) if ends_range(file, at * size, 50)] == [*range(5, 11)]
+        assert [at for at in range(count) if ends_range(file, at * size, 20)] == [*range(2, 11)]
+
+
+@pytest.mark.parametrize("damaged", [1, 2, ENDING - 1])
+def test_records_after_batches_with_damaged_offsets_are_read(
+    damaged: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = [bytearray(whole_batches.batch(10 * each, 10)) for each in range(damaged + 4)]
+    for each in batches[1 : 1 + damaged]:
+        each[:8] = (int.from_bytes(each[:8], "big") + (1 << 20)).to_bytes(8, "big")
+    log = write_log(tmp_path / "t-0" / f"{0:020}.log", batches)
+    intact = [*range(10), *range(10 * damaged + 10, 10 * damaged + 40)]
+    for step in (50, 1 << 20):
+        offsets, _ = read_as(monkeypatch, log, step, jobs=1, passes=False, end_offset=10 * damaged + 40)
+        assert offsets == intact, step

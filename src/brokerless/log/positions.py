@@ -21,6 +21,8 @@ from brokerless.log.segment import WINDOW, Chunk, check_checksums, scan_headers
 from brokerless.log.storage.files import File
 from brokerless.progress import Report, ignore
 
+ENDING = 16
+"""Batches in a row that begin past a range of offsets, before which reading it ends."""
 _LARGEST = 1 << 20
 """Bytes of a batch that is read for whether it is a true one."""
 
@@ -97,10 +99,10 @@ def check_in_range(
     """Return what is read of a chunk for a range of offsets that ends at ``end_offset`` (None: all), which of these
     batches have the right checksum, and whether reading ends with them. Others with a wrong one are reported.
 
-    Reading ends before two batches in a row that begin past the range, and after an intact batch that reaches its end
-    if the next one begins past it: no checksum covers the offset of a batch, so that one alone says too little. Of what
-    follows nothing is reported, however much is read at once and by how many threads. Messages of v0 and v1 may begin
-    far before their offsets, and end nothing.
+    Reading ends after an intact batch that begins in the range and reaches its end, if the next one begins past it; and
+    before ``ENDING`` batches in a row that begin past the range: no checksum covers the offset of a batch, so that few
+    say too little. Of what follows nothing is reported, however much is read at once and by how many threads. Messages
+    of v0 and v1 may begin far before their offsets, and end nothing.
     """
     found: list[Finding] = []
     # Checked before anything is left out by its header: a flipped bit would hide records without a word.
@@ -119,29 +121,36 @@ def _count_in_range(file: File, chunk: Chunk, valid: NDArray[np.bool_], end_offs
     """Return how many batches of a chunk are read; None for all of them and what follows."""
     batches = chunk.batches
     is_past = _begin_past(batches, end_offset)
-    reaches_end = valid & ~batches.is_legacy & (batches.end_of_records >= end_offset - 1)
-    is_next_past = np.append(is_past[1:], False)
+    reaches_end = valid & ~batches.is_legacy & ~is_past & (batches.end_of_records >= end_offset - 1)
+    behind = 0
     if is_past[-1] or reaches_end[-1]:
-        after = chunk.base + int(batches.ends[-1])
-        is_next_past[-1] = _end_of_past(file, after, end_offset) is not None
-    ends = [*np.flatnonzero(is_past & is_next_past)[:1], *(np.flatnonzero(reaches_end & is_next_past)[:1] + 1)]
+        behind = _count_past(file, chunk.base + int(batches.ends[-1]), end_offset)
+    goes_on = np.concatenate([is_past, np.ones(behind, np.bool_), np.zeros(1, np.bool_)])
+    others, each = np.flatnonzero(~goes_on), np.arange(len(is_past) + 1)
+    # How many batches in a row begin past the range, from each on.
+    past_from = others[np.searchsorted(others, each)] - each
+    ends = [
+        *np.flatnonzero(past_from[:-1] >= ENDING)[:1],
+        *(np.flatnonzero(reaches_end & (past_from[1:] > 0))[:1] + 1),
+    ]
     return min(map(int, ends), default=None)
 
 
 def ends_range(file: File, position: int, end_offset: int) -> bool:
-    """Return whether the batch at ``position`` (bytes) and the one after it begin past a range of offsets, before which
-    reading ends."""
-    after = _end_of_past(file, position, end_offset)
-    return after is not None and _end_of_past(file, after, end_offset) is not None
+    """Return whether batches begin at ``position`` (bytes) before which reading a range of offsets ends."""
+    return _count_past(file, position, end_offset) == ENDING
 
 
-def _end_of_past(file: File, position: int, end_offset: int) -> int | None:
-    """Return the end (bytes) of the batch at ``position``, if it is there as a whole and begins past a range."""
-    batch = header_at(file, position, least=layouts.BATCH_V2_SIZE)
-    if batch is None or not _begin_past(batch, end_offset)[0]:
-        return None
-    after = position + int(batch.sizes[0])
-    return after if after <= min(file.size, file.size_now()) else None
+def _count_past(file: File, position: int, end_offset: int) -> int:
+    """Return how many batches in a row, from ``position`` on, are there as a whole and begin past a range; ``ENDING``
+    at most."""
+    size = min(file.size, file.size_now())
+    for count in range(ENDING):
+        batch = header_at(file, position, least=layouts.BATCH_V2_SIZE)
+        if batch is None or not _begin_past(batch, end_offset)[0] or position + int(batch.sizes[0]) > size:
+            return count
+        position += int(batch.sizes[0])
+    return ENDING
 
 
 def _begin_past(batches: Batches, end_offset: int) -> NDArray[np.bool_]:

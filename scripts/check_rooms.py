@@ -111,7 +111,7 @@ POSITIONAL = {
     "explanation": 6,
     "format": 2,
     "interchange": 1,
-    "jobs": 17,
+    "jobs": 16,
     "log": 7,
     "serving": 3,
     "spark": 1,

@@ -124,7 +124,7 @@ def _count_in_range(file: File, chunk: Chunk, valid: NDArray[np.bool_], end_offs
     reaches_end = valid & ~batches.is_legacy & ~is_past & (batches.end_of_records >= end_offset - 1)
     behind = 0
     if is_past[-1] or reaches_end[-1]:
-        behind = _count_past(file, chunk.base + int(batches.ends[-1]), end_offset)
+        behind, _ = _count_past(file, chunk.base + int(batches.ends[-1]), end_offset)
     goes_on = np.concatenate([is_past, np.ones(behind, np.bool_), np.zeros(1, np.bool_)])
     others, each = np.flatnonzero(~goes_on), np.arange(len(is_past) + 1)
     # How many batches in a row begin past the range, from each on.
@@ -137,20 +137,22 @@ def _count_in_range(file: File, chunk: Chunk, valid: NDArray[np.bool_], end_offs
 
 
 def ends_range(file: File, position: int, end_offset: int) -> bool:
-    """Return whether batches begin at ``position`` (bytes) before which reading a range of offsets ends."""
-    return _count_past(file, position, end_offset) == ENDING
+    """Return whether a part of a file that begins at ``position`` (bytes) has nothing of a range of offsets: ``ENDING``
+    batches in a row begin past it, or two at least and all up to the end of the file."""
+    count, end = _count_past(file, position, end_offset)
+    return count == ENDING or (count > 1 and end >= file.size)
 
 
-def _count_past(file: File, position: int, end_offset: int) -> int:
-    """Return how many batches in a row, from ``position`` on, are there as a whole and begin past a range; ``ENDING``
-    at most."""
+def _count_past(file: File, position: int, end_offset: int) -> tuple[int, int]:
+    """Return how many batches in a row, from ``position`` on, are there as a whole and begin past a range, ``ENDING``
+    at most, and where they end (bytes)."""
     size = min(file.size, file.size_now())
     for count in range(ENDING):
         batch = header_at(file, position, least=layouts.BATCH_V2_SIZE)
         if batch is None or not _begin_past(batch, end_offset)[0] or position + int(batch.sizes[0]) > size:
-            return count
+            return count, position
         position += int(batch.sizes[0])
-    return ENDING
+    return ENDING, position
 
 
 def _begin_past(batches: Batches, end_offset: int) -> NDArray[np.bool_]:

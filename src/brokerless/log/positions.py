@@ -122,10 +122,10 @@ def _count_in_range(file: File, chunk: Chunk, valid: NDArray[np.bool_], end_offs
     batches = chunk.batches
     is_past = _begin_past(batches, end_offset)
     reaches_end = valid & ~batches.is_legacy & ~is_past & (batches.end_of_records >= end_offset - 1)
-    behind = 0
+    following = 0
     if is_past[-1] or reaches_end[-1]:
-        behind, _ = _count_past(file, chunk.base + int(batches.ends[-1]), end_offset)
-    goes_on = np.concatenate([is_past, np.ones(behind, np.bool_), np.zeros(1, np.bool_)])
+        following, _ = _count_past(file, chunk.base + int(batches.ends[-1]), end_offset)
+    goes_on = np.concatenate([is_past, np.ones(following, np.bool_), np.zeros(1, np.bool_)])
     others, each = np.flatnonzero(~goes_on), np.arange(len(is_past) + 1)
     # How many batches in a row begin past the range, from each on.
     past_from = others[np.searchsorted(others, each)] - each

@@ -157,7 +157,7 @@ class DirectoryRestart:
     absent: tuple[Absent, ...] = ()
     """The replicas of the cluster that should be here and are not; they are begun empty."""
     settings: Mapping[str, TopicSettings] = field(default_factory=dict[str, TopicSettings])
-    """Of each topic on this broker, by the cluster's metadata."""
+    """The settings of each topic on this broker, by the cluster's metadata."""
     warnings: tuple[Finding, ...] = ()
     """What a broker starts with, and still does not work then."""
     unknown: str | None = None

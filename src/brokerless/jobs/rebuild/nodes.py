@@ -23,7 +23,7 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """By ``SecurityProtocol.id``."""
 PLAIN = PROTOCOLS[0]
 UNKNOWN = "HOST:PORT"
-"""In place of an address that is not known."""
+"""What ``server.properties`` has in place of an address that is not known."""
 BROKER, CONTROLLER = "broker", "controller"
 _LIMIT = 16 << 20
 

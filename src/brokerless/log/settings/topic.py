@@ -14,8 +14,6 @@ TopicSettings = Mapping[str, str]
 """Settings of a topic by name, as texts."""
 CLEANUP_POLICY = "cleanup.policy"
 REMOTE_STORAGE = "remote.storage.enable"
-RETENTION_SETTINGS = (CLEANUP_POLICY, "retention.bytes", "retention.ms")
-"""Settings of topics that retention goes by."""
 _POLICIES: Mapping[tuple[str, ...], CleanupPolicy] = {
     (): "", ("delete",): "delete", ("compact",): "compact",
     ("compact", "delete"): "compact,delete", ("delete", "compact"): "compact,delete",

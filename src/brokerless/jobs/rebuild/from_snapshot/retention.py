@@ -14,7 +14,7 @@ from brokerless.log import names
 from brokerless.log.backups.snapshot import SnapshotSegment
 from brokerless.log.backups.state import SnapshotState
 from brokerless.log.config import LogConfig
-from brokerless.log.settings.topic import CLEANUP_POLICY, RETENTION_SETTINGS, TopicSettings, retention_config
+from brokerless.log.settings.topic import TopicSettings, retention_config
 from brokerless.log.write.retention import ClosedSegment, expired
 from brokerless.text import count_of, format_bytes
 
@@ -75,7 +75,7 @@ def retention_deletes(place: str, text: str, found: str) -> Finding:
 
 def _finding(topic: str, settings: TopicSettings, segments: list[SnapshotSegment], place: str) -> Finding:
     size, records = sum(each.size_in_bytes for each in segments), sum(each.records for each in segments)
-    values = {name: settings[name] for name in RETENTION_SETTINGS if name in settings and name != CLEANUP_POLICY}
+    values = {name: settings[name] for name in ("retention.bytes", RETENTION_MS) if name in settings}
     by = ", ".join(f"{name}={value}" for name, value in values.items() if value != "-1")
     by = by or f"{RETENTION_MS}={LogConfig().retention_ms}, Kafka's default"
     text = f"{topic}: up to {count_of(records, 'record')} ({format_bytes(size)}) are past its retention, and deleted "
